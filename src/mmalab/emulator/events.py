@@ -1,0 +1,219 @@
+"""What the machine tells the sanitizers: one record per thing that happened, in execution order.
+
+The machine emits, sanitizers subscribe (:class:`Listener`); neither knows the other. Lanes are bit
+masks (bit l = lane l), CTAs are linear indices, `site` indexes ``Program.sites``. An asynchronous
+operation is announced when it is *issued*; whether its effect already happened is the schedule's
+business, not the sanitizers'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Access", "BarrierArrive", "BarrierRelease", "Collective", "CpAsync", "CpAsyncArrive",
+    "CpAsyncCommit", "CpAsyncWait", "Diverge", "Event", "Exit", "Fence", "Listener", "Mbarrier",
+    "Reconverge", "WarpSync",
+]
+
+Space = Literal["global", "shared", "local", "const", "param"]
+Semantics = Literal["weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A generic-proxy load, store or atomic by the lanes in `mask`.
+
+    `addresses` [32] uint64: shared offsets (CTA-relative) for shared, virtual addresses for global.
+    `size` bytes per lane. `values` [32, size] uint8 of a write where the machine has them (for
+    lane-collision and benign-race decisions), else None. ldmatrix/stmatrix emit one Access with
+    `size` 16 whose lanes are the *row providers*; `collective` tells.
+    `owners` gives CTA of each lane's shared target when it is not the own one (DSMEM), else None.
+    """
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    kind: Literal["read", "write", "atomic"]
+    space: Space
+    addresses: NDArray[np.uint64]
+    size: int
+    semantics: Semantics = "weak"
+    scope: str = ""
+    values: NDArray[np.uint8] | None = None
+    collective: bool = False
+    owners: NDArray[np.int32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CpAsync:
+    """cp.async issued: per lane, `read_size` bytes from global `sources`, `size` bytes to shared
+    `destinations` (the rest is zero fill)."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    destinations: NDArray[np.uint64]
+    sources: NDArray[np.uint64]
+    size: int
+    read_sizes: NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class CpAsyncCommit:
+    """cp.async.commit_group."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class CpAsyncWait:
+    """cp.async.wait_group N (`newest` = N groups may stay pending) or wait_all (`newest` = -1)."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    newest: int
+
+
+@dataclass(frozen=True, slots=True)
+class CpAsyncArrive:
+    """cp.async.mbarrier.arrive{.noinc} on the shared addresses."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    addresses: NDArray[np.uint64]
+    noinc: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierArrive:
+    """A warp arrives at a CTA barrier. `count` threads expected (0: all of the CTA)."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    barrier: int
+    count: int
+    kind: Literal["sync", "arrive", "red"]
+    aligned: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierRelease:
+    """A barrier generation completed; the `warps` that waited (sync, red) go on."""
+
+    cta: int
+    barrier: int
+    warps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WarpSync:
+    """bar.warp.sync among the lanes in `mask` completed."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """shfl, vote, match, redux, elect, mma, ldmatrix ... executed together by `mask`."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """fence / membar by the lanes in `mask`; `semantics` acq_rel, sc, acquire or release."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    semantics: Semantics
+    scope: str
+    proxy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mbarrier:
+    """An mbarrier operation by `mask` on shared `addresses`.
+
+    `op`: init, inval, arrive, arrive_drop, test_wait, try_wait, expect_tx, complete_tx.
+    `phases` [32] int64: the phase an arrive belongs to, or the phase a wait asked about;
+    `completed` bit mask of lanes whose arrive completed a phase, or whose wait returned true.
+    """
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    op: str
+    addresses: NDArray[np.uint64]
+    counts: NDArray[np.uint32]
+    phases: NDArray[np.int64]
+    completed: int = 0
+    semantics: Semantics = "weak"
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diverge:
+    """Lanes of a warp took different ways: the groups, by mask."""
+
+    cta: int
+    warp: int
+    site: int
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconverge:
+    """Lane groups stand at one instruction again and go on together."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The lanes in `mask` ended."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+
+
+Event: TypeAlias = (
+    Access | CpAsync | CpAsyncCommit | CpAsyncWait | CpAsyncArrive | BarrierArrive | BarrierRelease
+    | WarpSync | Collective | Fence | Mbarrier | Diverge | Reconverge | Exit
+)
+
+
+class Listener(Protocol):
+    """Anything that wants the events of a run."""
+
+    def on(self, event: Event) -> None:
+        """Called for each event, in the order in which the machine executed it."""
