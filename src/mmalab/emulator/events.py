@@ -88,7 +88,10 @@ class CpAsyncWait:
 
 @dataclass(frozen=True, slots=True)
 class CpAsyncArrive:
-    """cp.async.mbarrier.arrive{.noinc} on the shared addresses."""
+    """cp.async.mbarrier.arrive{.noinc} on the shared addresses.
+
+    `phases` [32] int64: the phase that was open when it was issued (None: not known).
+    """
 
     cta: int
     warp: int
@@ -96,6 +99,7 @@ class CpAsyncArrive:
     mask: int
     addresses: NDArray[np.uint64]
     noinc: bool
+    phases: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,22 +127,32 @@ class BarrierRelease:
 
 @dataclass(frozen=True, slots=True)
 class WarpSync:
-    """bar.warp.sync among the lanes in `mask` completed."""
+    """bar.warp.sync among the lanes in `mask` completed.
+
+    `members` is the lane mask that the instruction names (0: the same as `mask`).
+    """
 
     cta: int
     warp: int
     site: int
     mask: int
+    members: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """shfl, vote, match, redux, elect, mma, ldmatrix ... executed together by `mask`."""
+    """shfl, vote, match, redux, elect, mma, ldmatrix ... executed together by `mask`.
+
+    `members` is the lane mask that a .sync instruction names (0: none, or the same as `mask`);
+    `inactive` are the lanes of `mask` whose shfl source lane does not take part.
+    """
 
     cta: int
     warp: int
     site: int
     mask: int
+    members: int = 0
+    inactive: int = 0
 
 
 @dataclass(frozen=True, slots=True)
