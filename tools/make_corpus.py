@@ -1,0 +1,239 @@
+"""Regenerates the corpus of PTX that other compilers wrote: `tests/corpus/`.
+
+    python tools/make_corpus.py --nvcc nvcc --nvrtc DIR129 --nvrtc DIR135 --triton PYTHON
+
+compiles every source under `tests/corpus/sources/` as `cases_cuda.py` and `cases_triton.py` ask,
+and writes `ptx/*.ptx`, `manifest.json` (one row per kernel and PTX file) and `opcodes.json` (which
+opcodes occur, how often, in how many files). Needed, in the versions that the committed files name:
+
+* nvcc 13.0 (`--nvcc`, any path to it);
+* NVRTC 12.9 and 13.5 (`--nvrtc`, folders in which wheels of nvidia-cuda-nvrtc, -runtime and, for
+  13, -crt are unpacked: `pip install --no-deps --target DIR nvidia-cuda-nvrtc==13.5.37 ...`);
+* Triton 3.9.0 (`--triton`, a Python that imports it; no GPU and no torch).
+
+Files of a compiler that is not given are kept as they are. The output is a function of sources and
+compiler versions alone: no line information is asked for, and a path left in the text is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+CORPUS = REPOSITORY / "tests" / "corpus"
+sys.path.insert(0, str(REPOSITORY / "tests"))
+
+from corpus import cases_cuda, cases_triton  # noqa: E402  (the path comes first)
+
+#: One file may not be larger, nor all of them together (bytes).
+FILE_LIMIT, TOTAL_LIMIT = 150_000, 2_500_000
+
+Json = dict[str, Any]
+Compiler = Callable[[Path, str], str]
+
+
+# --- compilers ------------------------------------------------------------------------------------
+
+def nvcc_compiler(nvcc: str) -> tuple[str, Compiler]:
+    """Its name with version, and source, target -> PTX."""
+    said = subprocess.run([nvcc, "--version"], check=True, capture_output=True, text=True).stdout
+    version = re.search(r"release (\d+\.\d+)", said)
+    if version is None:
+        raise SystemExit(f"{nvcc}: no version in its answer: {said!r}")
+
+    def run(source: Path, target: str) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            result = Path(folder) / "out.ptx"
+            subprocess.run([nvcc, f"-arch={target}", "-std=c++17", "-ptx", "-o", str(result),
+                            source.name], check=True, cwd=source.parent)
+            return result.read_text()
+
+    return f"nvcc{version[1]}", run
+
+
+def nvrtc_compiler(folder: Path) -> tuple[str, Compiler]:
+    """The same for the NVRTC library found under `folder`."""
+    found = sorted(p for p in folder.rglob("libnvrtc.so.*") if ".alt" not in p.name)
+    headers = next(folder.rglob("cuda_fp16.h"), None)
+    if not found or headers is None:
+        raise SystemExit(f"{folder}: no libnvrtc.so.* or no cuda_fp16.h below it")
+    library = ctypes.CDLL(str(found[0]))
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+
+    def run(source: Path, target: str) -> str:
+        options = [f"--gpu-architecture={target.replace('sm', 'compute')}", "--std=c++17",
+                   f"-I{headers.parent}"]
+        return _nvrtc(library, source, options)
+
+    return f"nvrtc{major.value}.{minor.value}", run
+
+
+def _nvrtc(library: ctypes.CDLL, source: Path, options: list[str]) -> str:
+    program = ctypes.c_void_p()
+    library.nvrtcCreateProgram(ctypes.byref(program), source.read_bytes(),
+                               source.name.encode(), 0, None, None)
+    given = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
+    if library.nvrtcCompileProgram(program, len(options), given) != 0:
+        raise SystemExit(f"{source.name}: {_nvrtc_text(library, program, 'ProgramLog')}")
+    return _nvrtc_text(library, program, "PTX")
+
+
+def _nvrtc_text(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> str:
+    size = ctypes.c_size_t()
+    getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+    buffer = ctypes.create_string_buffer(size.value)
+    getattr(library, f"nvrtcGet{what}")(program, buffer)
+    return buffer.value.decode()
+
+
+def compile_triton(python: str, cases: Iterable[Json]) -> dict[str, Json]:
+    """File name -> what Triton answered: `ptx`, `entry`, `shared`, `extra`, `compiler`."""
+    requests = [{"file": ptx_name(c, target, compiler), "source": c["source"], "entry": c["entry"],
+                 "target": target, **c["triton"]}
+                for c in cases for target in c["targets"] for compiler in c["compilers"]]
+    script = CORPUS / "sources" / "triton" / "compile_all.py"
+    done = subprocess.run([python, str(script)], input=json.dumps(requests), check=True, text=True,
+                          stdout=subprocess.PIPE)
+    answers: dict[str, Json] = json.loads(done.stdout)
+    return answers
+
+
+# --- files and rows -------------------------------------------------------------------------------
+
+def ptx_name(case: Json, target: str, compiler: str) -> str:
+    """``atomics.sm_80.nvcc13.0.ptx``; Triton's have one kernel and its variant in a file."""
+    stem = Path(case["source"]).stem
+    if case["triton"] is not None:
+        stem = "_".join(filter(None, [case["entry"], case["variant"]]))
+    return f"{stem}.{target}.{compiler}.ptx"
+
+
+def cleaned(text: str, name: str) -> str:
+    """The PTX without trailing blanks and build identifiers; refuses text that names a path."""
+    lines = [line.rstrip() for line in text.splitlines()]
+    kept = [x for x in lines if not re.match(r"//\s*(Compiler Build ID|Cuda compilation|Based on)", x)]
+    result = "\n".join(kept).strip("\n") + "\n"
+    path = re.search(r'(?:^|["\s])(/\w+/[^\s"]*|[A-Z]:\\[^\s"]*)', result, re.MULTILINE)
+    directive = re.search(r"^\s*\.(file|loc|section)\b.*", result, re.MULTILINE)
+    for found in (path, directive):
+        if found is not None:
+            raise SystemExit(f"{name}: a trace of the machine is left in the PTX: {found[0]!r}")
+    return result
+
+
+def write_cuda(compilers: dict[str, Compiler]) -> None:
+    """Compiles each (source, target, compiler) that a case asks for, once."""
+    wanted = {ptx_name(c, target, compiler): (c["source"], target, compiler)
+              for c in cases_cuda.CASES for target in c["targets"] for compiler in c["compilers"]}
+    for name, (source, target, compiler) in sorted(wanted.items()):
+        if compiler in compilers:
+            text = compilers[compiler](CORPUS / "sources" / "cuda" / source, target)
+            (CORPUS / "ptx" / name).write_text(cleaned(text, name))
+
+
+def write_triton(python: str) -> None:
+    """Compiles the Triton cases; what the manifest needs beside the PTX goes to `triton.json`."""
+    answers = compile_triton(python, cases_triton.CASES)
+    for name, answer in answers.items():
+        (CORPUS / "ptx" / name).write_text(cleaned(answer.pop("ptx"), name))
+    (CORPUS / "triton.json").write_text(json.dumps(answers, indent=1, sort_keys=True) + "\n")
+
+
+def manifest_rows() -> list[Json]:
+    """One row per case and PTX file, in the order of the cases."""
+    triton_facts: dict[str, Json] = json.loads((CORPUS / "triton.json").read_text())
+    rows = []
+    for case in [*cases_cuda.CASES, *cases_triton.CASES]:
+        for target in case["targets"]:
+            for compiler in case["compilers"]:
+                rows.append(_row(case, target, compiler, triton_facts))
+    return rows
+
+
+def _row(case: Json, target: str, compiler: str, triton_facts: dict[str, Json]) -> Json:
+    name = ptx_name(case, target, compiler)
+    version = re.search(r"^\.version (\S+)", (CORPUS / "ptx" / name).read_text(), re.MULTILINE)
+    stem = "_".join(filter(None, [case["entry"], case["variant"]]))
+    row = {"id": f"{stem}-{target}-{compiler}", "ptx": name, "target": target,
+           "compiler": compiler, "ptx_version": version[1] if version else ""}
+    row |= {k: v for k, v in case.items()
+            if k not in {"targets", "compilers", "variant"} and not (k == "triton" and v is None)}
+    folder = "cuda" if case["triton"] is None else "triton"
+    row["source"] = f"sources/{folder}/{case['source']}"
+    if case["triton"] is not None:
+        facts = triton_facts[name]
+        row |= {"block": [facts["threads"], 1, 1], "dynamic_shared": facts["shared"]}
+        row["args"] = [*case["args"], *facts["extra"]]
+    return row
+
+
+def opcode_table() -> Json:
+    """Every opcode of every file: how often, in how many files; grouped by its head."""
+    total: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for path in sorted((CORPUS / "ptx").glob("*.ptx")):
+        met = Counter(opcodes(path.read_text()))
+        total.update(met)
+        files.update(met.keys())
+    return {opcode: {"count": total[opcode], "files": files[opcode]} for opcode in sorted(total)}
+
+
+def opcodes(text: str) -> list[str]:
+    """The opcodes in text order. Deliberately apart from the package's own parser."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+    found = []
+    for statement in re.split(r"[;{}]|^\s*[\w$]+:\s", text, flags=re.MULTILINE):
+        match = re.match(r"\s*(?:@!?%?[\w$]+\s+)?([a-z]\w*(?:[.:]+\w+)*)(?=\s|$)", statement)
+        if match and not statement.lstrip().startswith("."):
+            found.append(match[1])
+    return found
+
+
+def write_tables() -> None:
+    """`manifest.json` and `opcodes.json` from the files that are there; checks the size limits."""
+    rows = manifest_rows()
+    kept = {row["ptx"] for row in rows}
+    for stale in set(p.name for p in (CORPUS / "ptx").glob("*.ptx")) - kept:
+        (CORPUS / "ptx" / stale).unlink()
+    sizes = {name: (CORPUS / "ptx" / name).stat().st_size for name in kept}
+    too_large = [name for name, size in sizes.items() if size > FILE_LIMIT]
+    if too_large or sum(sizes.values()) > TOTAL_LIMIT:
+        raise SystemExit(f"too large: {too_large or sum(sizes.values())}")
+    (CORPUS / "manifest.json").write_text("[\n" + ",\n".join(json.dumps(r) for r in rows) + "\n]\n")
+    table = opcode_table()
+    (CORPUS / "opcodes.json").write_text(
+        "{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in table.items()) + "\n}\n")
+    print(f"{len(rows)} rows, {len(kept)} files of {sum(sizes.values())} bytes, "
+          f"{len(table)} opcodes")
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--nvcc")
+    parser.add_argument("--nvrtc", action="append", type=Path, default=[])
+    parser.add_argument("--triton", help="a Python that imports triton")
+    given = parser.parse_args()
+    compilers = dict(nvrtc_compiler(folder) for folder in given.nvrtc)
+    if given.nvcc:
+        compilers |= dict([nvcc_compiler(given.nvcc)])
+    (CORPUS / "ptx").mkdir(exist_ok=True)
+    write_cuda(compilers)
+    if given.triton:
+        write_triton(given.triton)
+    write_tables()
+
+
+if __name__ == "__main__":
+    main()
