@@ -45,9 +45,14 @@ class Immediate:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A symbol that is not a register: a variable, label or function."""
+    """A symbol that is not a register: a variable, label or function.
+
+    `offset` in bytes is what follows it in ``mov.u64 %rd1, tile+16;`` (and ``tile[2]``, which is
+    the address of element 2).
+    """
 
     name: str
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +87,15 @@ class Pair:
 class Address:
     """``[base + offset]``; base is a register, a name, None for an absolute address.
 
-    Tensor copies put coordinates behind the base: ``[%rd1, {%r1, %r2}]`` gives `coordinates`.
+    Tensor copies and textures put coordinates behind the base: ``[%rd1, {%r1, %r2}]`` gives them as
+    `coordinates`; with a sampler, ``[tex, smp, {%f1}]``, they are the sampler and one Vector.
+    `qualifier` is what may follow the bracket: ``[%rd1].unified``.
     """
 
     base: Register | Name | None
     offset: int = 0
     coordinates: tuple[Operand, ...] = ()
+    qualifier: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +162,9 @@ class Variable:
     """A variable in a state space: ``.shared .align 16 .b8 tile[1024];``.
 
     `type` without its dot; `dims` as written, 0 for an empty first dimension (``x[]``);
-    `initializer` the values (ints, floats, symbol names) in order, None where there is none.
+    `initializer` the values (ints, floats, symbols such as ``a+4``, ``generic(a)``, ``0xff(a)``) in
+    memory order, inner braces filled up with zeros, None where there is none.
+    ``.shared .b32 a, b;`` makes two nodes.
     """
 
     space: str
@@ -166,12 +176,15 @@ class Variable:
     initializer: tuple[int | float | str, ...] | None = None
     linkage: str = ""
     line: int = 0
+    attributes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Directive:
     """Everything else that begins with a dot: ``.loc``, ``.pragma``, ``.branchtargets``,
-    ``.callprototype``, ``.section`` ... `label` is set for labelled ones."""
+    ``.callprototype``, ``.section`` ... `name` keeps the dot; `arguments` is the text behind it
+    without the semicolon, blanks squeezed (but a section keeps its block as it is written);
+    `label` is set for labelled ones."""
 
     name: str
     arguments: str = ""
@@ -196,7 +209,10 @@ Statement: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A ``.param`` (or ``.reg``) of a function: ``.param .align 8 .b8 p[16]``, ``.param .u64 p``."""
+    """A ``.param`` (or ``.reg``) of a function: ``.param .align 8 .b8 p[16]``, ``.param .u64 p``.
+
+    `attributes` holds ``.ptr`` and what follows it: ``(".ptr", ".global", ".align 16")``.
+    """
 
     name: str
     type: str
