@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from mmalab.layouts import Layout
 
-__all__ = ["Evidence", "Form", "Fragment", "OperandSpec", "Role", "Source"]
+__all__ = ["Evidence", "Form", "Fragment", "OperandSpec", "Role", "Source", "Sparsity"]
 
 
 class Evidence(StrEnum):
@@ -48,8 +48,10 @@ class Source:
 
 #: What an operand position is: `read`/`write`/`update` (read and write) are registers or, for
 #: `read`, immediates; `address` an [address]; `immediate` must be a literal; `label` a branch target;
-#: `symbol` a function or variable name; `call` a Call node.
-Role = Literal["read", "write", "update", "address", "immediate", "label", "symbol", "call"]
+#: `symbol` a function or variable name; `call` a Call node; `sink` must be ``_``.
+Role = Literal[
+    "read", "write", "update", "address", "immediate", "label", "symbol", "call", "sink"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,12 @@ class OperandSpec:
 
     `type` is the PTX type that the instruction gives it ("f32", "b16", "pred", "u64" ...); `count`
     the number of registers in its ``{...}`` (1 and `vector` False: a bare operand). `optional`
-    operands may be missing at the end of the list. `pair` marks ``d|p`` positions: `pair` is the type
-    of the second destination (usually "pred").
+    operands may be missing (:meth:`Form.take` says which are there). `pair` marks ``d|p`` positions: `pair` is the type
+    of the second destination (usually "pred"), which must be there when `pair_required`.
+    `wider` operands may sit in a register wider than `type` (ld, st, cvt: their low bits count).
+    `values` are the legal values of an immediate, None where any will do. `alternative` is a second
+    type that will do ("pred" for the source operand of cp.async). An optional operand may need a
+    newer target or PTX version than the rest: `targets` ("" for no more) and `ptx`.
     """
 
     name: str
@@ -69,6 +75,12 @@ class OperandSpec:
     vector: bool = False
     optional: bool = False
     pair: str = ""
+    pair_required: bool = False
+    wider: bool = False
+    values: range | tuple[int, ...] | None = None
+    alternative: str = ""
+    targets: str = ""
+    ptx: tuple[int, int] = (1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +89,9 @@ class Fragment:
 
     `layout` maps (lane, slot) to ``row + rows * column``; slot 0 is in the low bits of the first
     register. `bits` is the container of an element (8 for e2m1 under kind::f8f6f4), `element_lsb`
-    where the element starts inside it.
+    where the element starts inside it. `copies` is how many (lane, slot) pairs hold each element
+    (1: a bijection). `batch` matrices of the same shape lie behind each other in the index:
+    ``row + rows * (column + cols * matrix)`` (m8n8k4 runs four products, one per quad pair).
     """
 
     layout: Layout
@@ -88,6 +102,8 @@ class Fragment:
     registers: int
     register_bits: int = 32
     element_lsb: int = 0
+    copies: int = 1
+    batch: int = 1
 
     @property
     def lanes(self) -> int:
@@ -100,13 +116,60 @@ class Fragment:
         return self.registers * self.register_bits // self.bits
 
     def indices(self) -> NDArray[np.int64]:
-        """[lanes, slots] array of ``row + rows * column``."""
+        """[lanes, slots] array of ``row + rows * column`` (plus rows * cols per `batch` matrix)."""
         return self.layout.indices().reshape((self.lanes, self.slots), order="F")
 
     def coordinates(self) -> NDArray[np.int64]:
         """[lanes, slots, 2] array of (row, column)."""
         index = self.indices()
-        return np.stack((index % self.rows, index // self.rows), axis=-1)
+        return np.stack((index % self.rows, index // self.rows % self.cols), axis=-1)
+
+    def problem(self) -> str:
+        """What is wrong with the record, "" when nothing: counts agree, each element held
+        exactly `copies` times, all bits of the registers used.
+        """
+        index = self.indices_flat()
+        elements = self.rows * self.cols * self.batch
+        if self.slots * self.bits != self.registers * self.register_bits:
+            return f"{self.slots} slots of {self.bits} bits do not fill {self.registers} registers"
+        if index.size != self.lanes * self.slots:
+            return f"the layout has {index.size} places, lanes x slots is {self.lanes * self.slots}"
+        if index.min() < 0 or index.max() >= elements:
+            return f"the layout leaves the {self.rows} x {self.cols} matrix"
+        if not (np.bincount(index, minlength=elements) == self.copies).all():
+            return f"some element is not held exactly {self.copies} times"
+        return ""
+
+    def indices_flat(self) -> NDArray[np.int64]:
+        """The layout's values, lane fastest."""
+        return np.asarray(self.layout.indices(), dtype=np.int64).reshape(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Sparsity:
+    """How the metadata operand of a sparse product says where the kept elements of A stand.
+
+    Of each `group` elements of a row of A, `kept` are stored: A's fragment holds M x (K/2) of
+    them, in order of k. Metadata entry (row, c), `index_bits` wide, tells the position of stored
+    unit c of that row inside its group, in units of `unit` elements (2 for 4-bit types: pairs).
+    `metadata` maps (contributing lane, entry of its register) to ``row + 16 * c``; contributing
+    lane (q, g) is lane ``4 * g + contributors * selector + q`` of the warp. A group's positions
+    that hardware defines are `patterns`, as the nibble of metadata bits of one group.
+    """
+
+    group: int
+    kept: int
+    unit: int
+    index_bits: int
+    contributors: int
+    metadata: Layout
+    patterns: tuple[int, ...]
+    evidence: Evidence
+
+    @property
+    def selectors(self) -> range:
+        """Legal values of the selector operand."""
+        return range(4 // self.contributors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +182,7 @@ class Form:
     #: The modifiers found in the spelling, by name; flags map to their own spelling.
     modifiers: Mapping[str, str]
     operands: tuple[OperandSpec, ...]
-    #: Plain-target floor ("sm_80") or the exact list where a suffix decides; see isa.targets.
+    #: "sm_80+", or the exact list where a suffix decides ("sm_90a sm_100f"); see isa.targets.
     targets: str
     ptx: tuple[int, int]
     source: Source
@@ -129,6 +192,28 @@ class Form:
     shape: tuple[int, int, int] | None = None
     fragments: Mapping[str, Fragment] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    sparsity: Sparsity | None = None
+
+    def take(self, count: int) -> tuple[OperandSpec, ...] | None:
+        """The specs of an instruction that gives `count` operands, None when no number of missing
+        optional ones leads there. The last optional operands are the first to be missing."""
+        specs = list(self.operands)
+        for spec in reversed(self.operands):
+            if len(specs) > count and spec.optional:
+                specs.remove(spec)
+        return tuple(specs) if len(specs) == count else None
+
+    @property
+    def flops(self) -> int:
+        """Floating-point (or integer, or bit) operations of one warp's execution, 2 M N K.
+
+        The quad-pair m8n8k4 counts its four products; sparse forms count the dense equivalent.
+        """
+        if self.shape is None:
+            return 0
+        m, n, k = self.shape
+        batch = self.fragments["D"].batch if "D" in self.fragments else 1
+        return 2 * m * n * k * batch
 
     def __str__(self) -> str:
         return self.key

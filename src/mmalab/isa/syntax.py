@@ -1,0 +1,320 @@
+"""The language of the instruction table: a row in the PTX manual's syntax, compiled to a matcher.
+
+A row is what the manual prints, with the alternatives named::
+
+    row("setp.cmp{.ftz}.type d:pred|q?, a, b", type="f32", summary="compare")
+
+Opcode: ``.word`` stands for itself, ``{...}`` may be missing, ``.name=x|y`` takes one of the
+words, and ``.name`` with a set (here `cmp` and `type`) takes one of that set. Operands: names that
+begin with d are written, others read; the details follow a name:
+
+    d:pred      its type: a PTX type, the name of a type modifier, ``wide`` (twice the width)
+    d|q, d|q?   a second (predicate) destination, required or not
+    a<vec>      a vector of as many registers as the modifier says; ``<4>``, ``<2*num>``, ``<A>``
+                (as fragment A has)
+    a~          the register may be wider than the type
+    a:u32/pred  a predicate will also do
+    #n @l &f !c _   an immediate, a label, a symbol, a call list, the sink
+    [a] {, x}   an address; an operand that may be missing
+
+An operand called `policy` is there exactly when the opcode has ``.L2::cache_hint``.
+
+Matching ``setp.lt.ftz.f32`` gives {cmp: lt, ftz: ftz, type: f32}. ptxas takes the modifiers of an
+opcode in any order as long as types keep theirs (``atom.global.gpu.acq_rel.add.f32``, as Triton
+writes it), and so does :meth:`Row.match_any_order`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from mmalab.errors import MmalabError
+from mmalab.isa.form import Evidence, Fragment, OperandSpec, Role, Sparsity
+from mmalab.isa.vocabulary import ALIASES, FAMILIES, SETS, name_of, value_of
+
+__all__ = ["Element", "Need", "Row", "row"]
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One place of an opcode: the modifier's name and the words it may take."""
+
+    name: str
+    words: tuple[str, ...]
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A requirement of a row, or of one of its modifiers."""
+
+    targets: str = "any"
+    ptx: tuple[int, int] = (1, 0)
+
+
+_CACHE_HINT, _POLICY = "L2::cache_hint", "policy"
+
+#: Modifiers whose relative order decides the meaning, whatever else moves.
+_FIXED = frozenset({"type", "dtype", "atype", "btype", "ctype", "part", "alayout", "blayout"})
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the instruction table. Build it with :func:`row`."""
+
+    syntax: str
+    sets: Mapping[str, str]
+    summary: str
+    need: Need
+    needs: Mapping[str, Need]
+    section: str
+    evidence: Evidence
+    forced_family: str
+    values: Mapping[str, range | tuple[int, ...]]
+    operand_needs: Mapping[str, Need]
+    notes: tuple[str, ...]
+    shape: tuple[int, int, int] | None = None
+    fragments: Mapping[str, Fragment] = field(default_factory=dict)
+    sparsity: Sparsity | None = None
+
+    @property
+    def head(self) -> str:
+        """The opcode's first part."""
+        match = re.match(r"[\w:]+", self.syntax)
+        return match[0] if match else ""
+
+    @cached_property
+    def opcode(self) -> str:
+        """The opcode part of the syntax."""
+        return self.syntax.partition(" ")[0]
+
+    @cached_property
+    def variants(self) -> tuple[tuple[Element, ...], ...]:
+        """The element sequences that the opcode stands for: more than one when an optional group
+        of several words is all there or not at all."""
+        return tuple(tuple(v) for v in self._expand(_tokens(self.opcode)))
+
+    def _expand(self, tokens: list[tuple[str, bool]]) -> list[list[Element]]:
+        variants: list[list[Element]] = [[]]
+        for text, optional in tokens:
+            words = text.split(".")[1:]
+            elements = [self._element(word, optional and len(words) == 1) for word in words]
+            grown = [[*v, *elements] for v in variants]
+            variants = grown + variants if optional and len(words) > 1 else grown
+        return variants
+
+    def _element(self, word: str, optional: bool) -> Element:
+        name, equals, choices = word.partition("=")
+        if equals:
+            return Element(name, tuple(choices.split("|")), optional)
+        given = self.sets.get(name, SETS.get(name))
+        if given is not None:
+            return Element(ALIASES.get(name, name), tuple(given.split()), optional)
+        return Element(name_of(word), (word,), optional)
+
+    @cached_property
+    def family(self) -> str:
+        """The name under which executors and generators register."""
+        if self.forced_family:
+            return self.forced_family
+        plain = self.opcode.partition("{")[0] + "."
+        return next((f for f in FAMILIES if plain.startswith(f + ".")), self.head)
+
+    # --- matching -------------------------------------------------------------------------------
+
+    def match(self, parts: tuple[str, ...]) -> dict[str, str] | None:
+        """The modifiers of an opcode (its parts behind the head), None if it is not this row."""
+        for elements in self.variants:
+            found = _match(elements, 0, parts, 0)
+            if found is not None:
+                return {name: value_of(word) for name, word in reversed(found)}
+        return None
+
+    def match_any_order(self, parts: tuple[str, ...]) -> dict[str, str] | None:
+        """As :meth:`match`, with the modifiers in any order that leaves types in theirs."""
+        for elements in self.variants:
+            found = _assign(elements, parts)
+            if found is not None:
+                return {name: value_of(word) for name, word in found}
+        return None
+
+    def spelling(self, **chosen: str) -> str:
+        """The shortest spelling of the row; `chosen` fixes words by element name."""
+        parts = [self.head]
+        for element in self.variants[-1]:
+            word = chosen.get(element.name)
+            if word in element.words:
+                parts.append(str(word))
+            elif not element.optional:
+                parts.append(element.words[0])
+        return ".".join(parts)
+
+    # --- operands -------------------------------------------------------------------------------
+
+    @cached_property
+    def _operand_texts(self) -> tuple[tuple[str, bool], ...]:
+        text = self.syntax.partition(" ")[2].strip()
+        found, optional = [], False
+        for piece in re.split(r"(\{,|\}|,)", text):
+            word = piece.strip()
+            if word in ("{,", "}"):
+                optional = word == "{,"
+            elif word not in ("", ","):
+                found.append((word, optional))
+        return tuple(found)
+
+    def operands(self, modifiers: Mapping[str, str]) -> tuple[OperandSpec, ...]:
+        """The operand positions, for the modifiers of one spelling."""
+        specs = (self._operand(text, modifiers, opt) for text, opt in self._operand_texts)
+        # The cache policy is there exactly when the opcode has .L2::cache_hint.
+        hinted = _CACHE_HINT in modifiers
+        return tuple(
+            replace(spec, optional=False) if spec.name == _POLICY else spec
+            for spec in specs if hinted or spec.name != _POLICY
+        )
+
+    def _operand(self, text: str, modifiers: Mapping[str, str], optional: bool) -> OperandSpec:
+        match = _OPERAND.fullmatch(text)
+        if match is None:
+            raise MmalabError(f"instruction table, {self.syntax!r}", f"operand {text!r} is unclear")
+        sigil, name = match["sigil"] or "", match["name"] or "_"
+        role: Role = _ROLES.get(sigil, "write" if name.startswith("d") else "read")
+        counted = match["count"] or ""
+        need = self.operand_needs.get(name, Need())
+        return OperandSpec(
+            name=name,
+            role=role,
+            type=self._type(name, role, match["type"] or "", modifiers),
+            count=self._count(counted, modifiers),
+            vector=bool(counted) and (counted != "vec" or "vec" in modifiers),
+            optional=optional,
+            pair="pred" if match["pair"] else "",
+            pair_required=bool(match["pair"]) and not match["pair"].endswith("?"),
+            wider=bool(match["wider"]),
+            values=self.values.get(name),
+            alternative=match["other"] or "",
+            targets="" if need == Need() else need.targets,
+            ptx=need.ptx,
+        )
+
+    def _type(self, name: str, role: Role, given: str, modifiers: Mapping[str, str]) -> str:
+        if role in ("label", "symbol", "call", "sink"):
+            return ""
+        if role == "address":
+            return given or "addr"
+        if given == "wide":
+            main = modifiers["type"]
+            return f"{main[0]}{2 * int(main[1:])}"
+        if given:
+            return modifiers.get(given, given)
+        if name in self.fragments:
+            return f"b{self.fragments[name].register_bits}"
+        return modifiers.get(f"{name[0]}type", modifiers.get("type", "b32"))
+
+    def _count(self, counted: str, modifiers: Mapping[str, str]) -> int:
+        factor, star, name = counted.rpartition("*")
+        if not name:
+            return 1
+        if name in self.fragments:
+            return self.fragments[name].registers
+        number = name if name.isdigit() else modifiers.get(name, "1").lstrip("vx")
+        return (int(factor) if star else 1) * int(number)
+
+
+_ROLES: Mapping[str, Role] = {
+    "[": "address", "#": "immediate", "@": "label", "&": "symbol", "!": "call", "_": "sink",
+}
+_OPERAND = re.compile(
+    r"(?P<sigil>[\[#@&!_]?)(?P<name>\w*)(:(?P<type>\w+)(/(?P<other>\w+))?)?(?P<pair>\|\w+\??)?"
+    r"(<(?P<count>[\w*]+)>)?(?P<wider>~)?\]?"
+)
+
+
+def _tokens(opcode: str) -> list[tuple[str, bool]]:
+    """("." + words, optional) pieces of an opcode pattern, without the head."""
+    body = opcode[len(re.match(r"[\w:]+", opcode)[0]):]  # type: ignore[index]
+    pieces = re.findall(r"\{([^}]*)\}|(\.[^.{]+)", body)
+    return [(group or word, bool(group)) for group, word in pieces]
+
+
+def _match(
+    elements: tuple[Element, ...], i: int, parts: tuple[str, ...], j: int
+) -> list[tuple[str, str]] | None:
+    """Names and words, last first: element i on takes parts j on."""
+    if i == len(elements):
+        return [] if j == len(parts) else None
+    element = elements[i]
+    if j < len(parts) and parts[j] in element.words:
+        rest = _match(elements, i + 1, parts, j + 1)
+        if rest is not None:
+            rest.append((element.name, parts[j]))
+            return rest
+    return _match(elements, i + 1, parts, j) if element.optional else None
+
+
+def _assign(
+    elements: tuple[Element, ...], parts: tuple[str, ...]
+) -> list[tuple[str, str]] | None:
+    """The first free element for each part, in part order; fixed elements keep their order."""
+    taken: dict[int, str] = {}
+    last = -1
+    for part in parts:
+        free = (i for i, e in enumerate(elements) if i not in taken and part in e.words)
+        i = next(free, None)
+        if i is None:
+            return None
+        if elements[i].name in _FIXED:
+            if i < last:
+                return None
+            last = i
+        taken[i] = part
+    if any(i not in taken and not e.optional for i, e in enumerate(elements)):
+        return None
+    return [(elements[i].name, word) for i, word in sorted(taken.items())]
+
+
+def row(
+    syntax: str,
+    summary: str = "",
+    /,
+    *,
+    targets: str = "any",
+    ptx: tuple[int, int] = (1, 0),
+    needs: Mapping[str, tuple[str, tuple[int, int]]] | None = None,
+    section: str = "",
+    evidence: Evidence = Evidence.DOCUMENTED,
+    family: str = "",
+    values: Mapping[str, range | tuple[int, ...]] | None = None,
+    operand_needs: Mapping[str, tuple[str, tuple[int, int]]] | None = None,
+    notes: tuple[str, ...] = (),
+    shape: tuple[int, int, int] | None = None,
+    fragments: Mapping[str, Fragment] | None = None,
+    sparsity: Sparsity | None = None,
+    **sets: str,
+) -> Row:
+    """A row of the table.
+
+    `needs` gives, by word of the opcode, the targets and PTX version that this word asks for in
+    this row; it replaces what :data:`~mmalab.isa.vocabulary.REQUIREMENTS` says of that word.
+    `operand_needs` gives the same for operands that may be missing, by name.
+    `sets` are the alternatives of the row's placeholders.
+    """
+    return Row(
+        syntax=syntax,
+        sets=sets,
+        summary=summary,
+        need=Need(targets, ptx),
+        needs={word: Need(*need) for word, need in (needs or {}).items()},
+        section=section,
+        evidence=evidence,
+        forced_family=family,
+        values=values or {},
+        operand_needs={name: Need(*need) for name, need in (operand_needs or {}).items()},
+        notes=notes,
+        shape=shape,
+        fragments=fragments or {},
+        sparsity=sparsity,
+    )

@@ -1,0 +1,226 @@
+"""Loads, stores, atomics, prefetches, cache policies, and address arithmetic.
+
+``ld.relaxed.gpu.global.v4.b32 {d0,d1,d2,d3}, [a]``: sem relaxed, scope gpu, space global, vec v4.
+A vector access moves 128 bits at most; 256 (v8 of 32 bits, v4 of 64) only to or from global memory
+on sm_100 and later. Where `space` is missing the address is generic.
+"""
+
+from __future__ import annotations
+
+from mmalab.isa.chapter import chapter
+from mmalab.isa.syntax import row
+
+__all__ = ["ROWS"]
+
+_NARROW = "b8 b16 b32 u8 u16 u32 s8 s16 s32 f32"
+_WIDE = "b64 u64 s64 f64"
+_WORD = "b32 u32 s32 f32"
+#: (vec part, types) of accesses up to 128 bits.
+_VECTORS = (
+    ("", f"{_NARROW} {_WIDE} b128"),
+    (".vec=v2", f"{_NARROW} {_WIDE}"),
+    (".vec=v4", _NARROW),
+)
+#: The 256-bit ones.
+_VECTORS_256 = ((".vec=v8", _WORD), (".vec=v4", _WIDE))
+
+_SHARED = "shared shared::cta shared::cluster"
+_READ = f"const global local param param::entry param::func {_SHARED}"
+_WRITE = f"global local param param::func {_SHARED}"
+_STRONG = f"global {_SHARED}"
+_HINTS = "{.evict}{.evict_l2}{.L2::cache_hint}"
+_V4 = (6, 0)
+_SM100 = ("sm_100+", (8, 8))
+
+_LOADS = chapter(
+    "Data Movement and Conversion Instructions",
+    *(
+        line
+        for vec, types in _VECTORS
+        for line in (
+            row(f"ld{{.weak}}{{.space}}{{.cache}}{{.L2::cache_hint}}{{.prefetch}}{vec}.type "
+                "d<vec>~, [a]{, policy:b64}", "load", space=_READ, cache="ca cg cs lu cv",
+                type=types, needs={"weak": ("any", _V4)}),
+            row(f"ld{{.weak}}{{.space}}{_HINTS}{{.prefetch}}{vec}.type d<vec>~, [a]{{, policy:b64}}",
+                "load, with eviction priorities", space=_READ, type=types,
+                needs={"weak": ("any", _V4)}),
+            row(f"ld.volatile{{.space}}{{.prefetch}}{vec}.type d<vec>~, [a]", "load, volatile",
+                space=_READ, type=types, ptx=(1, 1), needs={"local": ("any", (9, 1))}),
+            row(f"ld.sem.scope{{.space}}{_HINTS}{{.prefetch}}{vec}.type d<vec>~, "
+                "[a]{, policy:b64}", "load of the memory model", sem="relaxed acquire",
+                space=_STRONG, type=types, ptx=_V4),
+            row(f"ld.global{{.cache}}.nc{{.L2::cache_hint}}{{.prefetch}}{vec}.type d<vec>~, "
+                "[a]{, policy:b64}", "load through the read-only cache", cache="ca cg cs",
+                type=types, ptx=(3, 1), section="Data Movement and Conversion Instructions: "
+                "ld.global.nc"),
+            row(f"ld.global.nc{_HINTS}{{.prefetch}}{vec}.type d<vec>~, [a]{{, policy:b64}}",
+                "load through the read-only cache", type=types, ptx=(3, 1),
+                section="Data Movement and Conversion Instructions: ld.global.nc"),
+        )
+    ),
+    row("ld.mmio.relaxed.sys{.global}.type d~, [a]", "load of device registers", type=f"{_NARROW} "
+        f"{_WIDE}", ptx=(8, 2)),
+    *(
+        line
+        for vec, types in _VECTORS_256
+        for line in (
+            row(f"ld{{.weak}}.global{{.cache}}{_HINTS}{{.prefetch}}{vec}.type d<vec>, "
+                "[a]{, policy:b64}", "256-bit load", cache="ca cg cs lu cv", type=types,
+                targets="sm_100+", ptx=(8, 8)),
+            row(f"ld.sem.scope.global{_HINTS}{{.prefetch}}{vec}.type d<vec>, [a]{{, policy:b64}}",
+                "256-bit load of the memory model", sem="relaxed acquire", type=types,
+                targets="sm_100+", ptx=(8, 8)),
+            row(f"ld.global{{.cache}}.nc{_HINTS}{{.prefetch}}{vec}.type d<vec>, [a]{{, policy:b64}}",
+                "256-bit load through the read-only cache", cache="ca cg cs", type=types,
+                targets="sm_100+", ptx=(8, 8)),
+            row(f"st{{.weak}}.global{{.cache}}{_HINTS}{vec}.type [a], b<vec>{{, policy:b64}}",
+                "256-bit store", cache="wb cg cs wt", type=types, targets="sm_100+", ptx=(8, 8)),
+            row(f"st.sem.scope.global{_HINTS}{vec}.type [a], b<vec>{{, policy:b64}}",
+                "256-bit store of the memory model", sem="relaxed release", type=types,
+                targets="sm_100+", ptx=(8, 8)),
+        )
+    ),
+    *(
+        row(f"ldu{{.global}}{vec}.type d<vec>~, [a]", "load of a warp-uniform address",
+            type=types, ptx=(2, 0))
+        for vec, types in _VECTORS
+    ),
+)
+
+_STORES = chapter(
+    "Data Movement and Conversion Instructions",
+    *(
+        line
+        for vec, types in _VECTORS
+        for line in (
+            row(f"st{{.weak}}{{.space}}{{.cache}}{{.L2::cache_hint}}{vec}.type "
+                "[a], b<vec>~{, policy:b64}", "store", space=_WRITE, cache="wb cg cs wt",
+                type=types, needs={"weak": ("any", _V4)}),
+            row(f"st{{.weak}}{{.space}}{_HINTS}{vec}.type [a], b<vec>~{{, policy:b64}}",
+                "store, with eviction priorities", space=_WRITE, type=types,
+                needs={"weak": ("any", _V4)}),
+            row(f"st.volatile{{.space}}{vec}.type [a], b<vec>~", "store, volatile",
+                space=_WRITE, type=types, ptx=(1, 1), needs={"local": ("any", (9, 1))}),
+            row(f"st.sem.scope{{.space}}{_HINTS}{vec}.type [a], b<vec>~{{, policy:b64}}",
+                "store of the memory model", sem="relaxed release", space=_STRONG, type=types,
+                ptx=_V4),
+        )
+    ),
+    row("st.mmio.relaxed.sys{.global}.type [a], b~", "store to device registers",
+        type=f"{_NARROW} {_WIDE}", ptx=(8, 2)),
+    *(
+        row(f"st.async{{.weak}}{{.shared::cluster}}.mbarrier::complete_tx::bytes{vec}.type "
+            "[a], b<vec>, [mbar]", "asynchronous store to a CTA of the cluster", type=types,
+            targets="sm_90+", ptx=(8, 1))
+        for vec, types in (("", f"{_WORD} {_WIDE}"), (".vec=v2", f"{_WORD} {_WIDE}"),
+                           (".vec=v4", _WORD))
+    ),
+    row("st.async{.mmio}.release.scope{.global}.type [a], b", "asynchronous store to global memory",
+        scope="gpu sys", type=f"{_NARROW} {_WIDE}", targets="sm_100+", ptx=(8, 7)),
+    row("st.bulk{.weak}{.shared::cta} [a], size:u64, #initval", "zero bytes of shared memory",
+        targets="sm_100+", ptx=(8, 6), values={"initval": (0,)}),
+)
+
+#: (ops, types) of atom and red, in the order of the manual.
+_REDUCTIONS = (
+    ("and or xor", "b32 b64"),
+    ("add", "u32 u64 s32 f32 f64"),
+    ("inc dec", "u32"),
+    ("min max", "u32 u64 s32 s64"),
+)
+_ATOM = "{.sem}{.scope}{.space}"
+_VECTOR_ATOMS = (
+    (".op=add{.L2::cache_hint}.vec=v2|v4", "f32"),
+    (".op=add|min|max.noftz{.L2::cache_hint}.vec=v2|v4|v8", "f16 bf16"),
+    (".op=add|min|max.noftz{.L2::cache_hint}.vec=v2|v4", "f16x2 bf16x2"),
+)
+_BF16 = {"bf16": ("sm_90+", (7, 8)), "bf16x2": ("sm_90+", (7, 8))}
+
+_ATOMICS = chapter(
+    "Parallel Synchronization and Communication Instructions",
+    *(
+        line
+        for head, d, sems in (("atom", "d, ", "relaxed acquire release acq_rel"),
+                              ("red", "", "relaxed release"))
+        for line in (
+            *(
+                row(f"{head}{_ATOM}.op{{.L2::cache_hint}}.type {d}[a], b{{, policy:b64}}",
+                    "read, combine, write in one", sem=sems, space=_STRONG, op=ops, type=types,
+                    ptx=(1, 2))
+                for ops, types in _REDUCTIONS
+            ),
+            row(f"{head}{_ATOM}.op=add.noftz{{.L2::cache_hint}}.type {d}[a], b{{, policy:b64}}",
+                "atomic addition of halves", sem=sems, space=_STRONG,
+                type="f16 f16x2 bf16 bf16x2", ptx=(6, 3), needs=_BF16),
+            *(
+                row(f"{head}{{.sem}}{{.scope}}{{.global}}{tail}.type "
+                    f"{d and 'd<vec>, '}[a], b<vec>{{, policy:b64}}",
+                    "atomic per element of a vector", sem=sems, type=types, targets="sm_90+",
+                    ptx=(8, 1))
+                for tail, types in _VECTOR_ATOMS
+            ),
+        )
+    ),
+    row(f"atom{_ATOM}.op=exch{{.L2::cache_hint}}.type d, [a], b{{, policy:b64}}",
+        "exchange", sem="relaxed acquire release acq_rel", space=_STRONG, type="b32 b64 b128",
+        ptx=(1, 2), needs={"b128": ("sm_90+", (8, 3))}),
+    row(f"atom{_ATOM}.op=cas{{.L2::cache_hint}}.type d, [a], b, c{{, policy:b64}}",
+        "compare with b, write c if equal", sem="relaxed acquire release acq_rel", space=_STRONG,
+        type="b16 b32 b64 b128", ptx=(1, 2),
+        needs={"b16": ("any", (6, 3)), "b128": ("sm_90+", (8, 3))}),
+    *(
+        row("red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.op.type "
+            "[a], b, [mbar]", "asynchronous reduction in a CTA of the cluster", op=ops, type=types,
+            targets="sm_90+", ptx=(8, 1))
+        for ops, types in (("inc dec", "u32"), ("min max", "u32 s32"), ("and or xor", "b32"),
+                           ("add", "u32 s32 u64"))
+    ),
+    row("red.async{.mmio}.release.scope{.global}.op=add.type [a], b",
+        "asynchronous addition to global memory", scope="gpu sys", type="u32 s32 u64 s64",
+        targets="sm_100+", ptx=(8, 7)),
+)
+
+_PRIORITY = "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged"
+
+_CACHES = chapter(
+    "Data Movement and Conversion Instructions",
+    row("prefetch{.space}.level [a]", "bring a line into a cache", space="global local",
+        level="L1 L2", ptx=(2, 0)),
+    row("prefetch.global.level [a]", "bring a line into L2 with a priority",
+        level="L2::evict_last L2::evict_normal", targets="sm_80+", ptx=(7, 4)),
+    row("prefetchu.level=L1 [a]", "bring a line into the uniform cache", ptx=(2, 0)),
+    row("prefetch{.space}.tensormap [a]", "bring a tensor map into the cache",
+        space="const param", targets="sm_90+", ptx=(8, 0)),
+    row("applypriority{.global}.level=L2::evict_normal [a], #size", "change a line's priority",
+        targets="sm_80+", ptx=(7, 4), values={"size": (128,)}),
+    row("discard{.global}.level=L2 [a], #size", "drop a line without writing it back",
+        targets="sm_80+", ptx=(7, 4), values={"size": (128,)}),
+    row("createpolicy.range{.global}.primary{.secondary}.b64 d, [a], size:u32, total:u32",
+        "cache policy for an address range", primary=_PRIORITY,
+        secondary="L2::evict_first L2::evict_unchanged", targets="sm_80+", ptx=(7, 4)),
+    row("createpolicy.fractional.primary{.secondary}.b64 d{, fraction:f32}",
+        "cache policy for a fraction of the accesses", primary=_PRIORITY,
+        secondary="L2::evict_first L2::evict_unchanged", targets="sm_80+", ptx=(7, 4)),
+    row("createpolicy.cvt.L2.b64 d, a:b64", "cache policy from a CUDA access property",
+        targets="sm_80+", ptx=(7, 4)),
+)
+
+_ADDRESSES = chapter(
+    "Data Movement and Conversion Instructions",
+    row("isspacep.space d:pred, a:u64", "whether a generic address lies in a window",
+        space=f"const global local {_SHARED} param param::entry", ptx=(2, 0)),
+    row("cvta.space.type d, a", "generic address of a window's address", type="u32 u64",
+        space=f"const global local {_SHARED} param param::entry", ptx=(2, 0)),
+    row("cvta.to.space.type d, a", "window address of a generic one", type="u32 u64",
+        space=f"const global local {_SHARED} param param::entry", ptx=(2, 0)),
+    row("mapa{.shared::cluster}.type d, a, b:u32", "address of the same place in another CTA",
+        type="u32 u64", targets="sm_90+", ptx=(7, 8)),
+    row("getctarank{.shared::cluster}.type d:u32, a", "rank of the CTA that owns an address",
+        type="u32 u64", targets="sm_90+", ptx=(7, 8)),
+    row("alloca.type d, size, #align", "stack memory", type="u32 u64", ptx=(7, 3)),
+    row("alloca d, size{, #align}", "stack memory", ptx=(7, 3)),
+    row("stacksave.type d", "the stack pointer", type="u32 u64", ptx=(7, 3)),
+    row("stackrestore.type a", "set the stack pointer", type="u32 u64", ptx=(7, 3)),
+)
+
+ROWS = (*_LOADS, *_STORES, *_ATOMICS, *_CACHES, *_ADDRESSES)
