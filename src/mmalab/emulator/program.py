@@ -50,10 +50,14 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """The address of a variable used as a value (``mov.u32 %r1, tile;``), already resolved."""
+    """The address of a variable used as a value (``mov.u32 %r1, tile;``), already resolved.
+
+    `space` is its state space: shared addresses gain the CTA's rank in its cluster when read.
+    """
 
     word: int
     name: str
+    space: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +70,15 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True)
 class Addr:
-    """[base + offset]; base None means `offset` is the whole (resolved) address."""
+    """[base + offset]; base None means `offset` is the whole (resolved) address.
+
+    `space` is the state space of the variable that `offset` came from, if any.
+    """
 
     base: Reg | None
     offset: int
     coordinates: tuple[Op, ...] = ()
+    space: str = ""
 
 
 @dataclass(frozen=True, slots=True)

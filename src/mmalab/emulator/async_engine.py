@@ -1,0 +1,177 @@
+"""Asynchronous copies: queued when issued, done when the schedule says.
+
+``eager`` copies at once, ``lazy`` as late as the waits allow (and when nothing else can run), a
+seed sometimes this and sometimes that. A kernel whose result depends on the schedule has a race.
+
+cp.async groups belong to single lanes: a copy issued by a warp carries the group number of each of
+its lanes, and ``wait_group N`` of a lane finishes its copies of all but the N newest groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.emulator.lanes import Lanes
+from mmalab.emulator.program import Site
+
+if TYPE_CHECKING:
+    from mmalab.emulator.machine import Machine
+
+__all__ = ["Arrival", "AsyncEngine", "Copy"]
+
+
+@dataclass(slots=True)
+class Copy:
+    """A cp.async in flight, by lane: `pending` lanes have not been copied."""
+
+    row: int
+    site: Site
+    pending: NDArray[np.bool_]
+    destinations: NDArray[np.uint64]
+    sources: NDArray[np.uint64]
+    size: int
+    read_sizes: NDArray[np.uint32]
+    group: NDArray[np.int64]
+    destination_space: str = "shared"
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A cp.async.mbarrier.arrive that fires after the lane's earlier copies."""
+
+    row: int
+    site: Site
+    pending: NDArray[np.bool_]
+    addresses: NDArray[np.uint64]
+    noinc: bool
+
+
+Operation: TypeAlias = Copy | Arrival
+
+
+class AsyncEngine:
+    """All asynchronous operations in flight."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.queue: list[Operation] = []
+        #: Committed groups of each lane.
+        self.committed = np.zeros((machine.state.rows, 32), np.int64)
+
+    # --- issue --------------------------------------------------------------------------------
+
+    def issue(self, operation: Operation) -> None:
+        """Queue, or do at once if the schedule says so."""
+        self.queue.append(operation)
+        if self._at_once():
+            self._finish_lanes(operation, operation.pending.copy())
+
+    def _at_once(self) -> bool:
+        schedule = self._machine.schedule
+        if schedule == "lazy":
+            return False
+        return schedule == "eager" or bool(self._machine.rng.random() < 0.5)
+
+    def commit(self, row: int, lanes: NDArray[np.bool_]) -> None:
+        """cp.async.commit_group by `lanes` [32]."""
+        self.committed[row] += lanes
+
+    # --- completion ---------------------------------------------------------------------------
+
+    def wait(self, row: int, lanes: NDArray[np.bool_], newest: int) -> None:
+        """Finish the lanes' copies of all but the `newest` groups; -1: all, committed or not."""
+        for operation in [op for op in self.queue if op.row == row]:
+            if isinstance(operation, Copy):
+                due = lanes & operation.pending
+                if newest >= 0:
+                    due = due & (operation.group < self.committed[row] - newest)
+                if due.any():
+                    self._finish(operation, due)
+
+    def tick(self) -> None:
+        """A moment passes: a seeded schedule may finish something now."""
+        machine = self._machine
+        if self.queue and isinstance(machine.schedule, int) and machine.rng.random() < 0.25:
+            self._drain(int(machine.rng.integers(len(self.queue))))
+
+    def drain(self) -> bool:
+        """Nothing can run: finish the oldest operation. False when there is none."""
+        if not self.queue:
+            return False
+        self._drain(0)
+        return True
+
+    def finish_all(self) -> None:
+        """The kernel ends, and with it everything in flight."""
+        while self.drain():
+            pass
+
+    def _drain(self, index: int) -> None:
+        operation = self.queue[index]
+        self._finish_lanes(operation, operation.pending.copy())
+
+    def _finish_lanes(self, operation: Operation, lanes: NDArray[np.bool_]) -> None:
+        if isinstance(operation, Arrival):
+            # It stands for the copies that the lane issued before.
+            for earlier in list(self.queue):
+                if earlier is operation:
+                    break
+                if isinstance(earlier, Copy) and earlier.row == operation.row:
+                    self._finish(earlier, lanes & earlier.pending)
+            self._arrive(operation, lanes)
+        else:
+            self._finish(operation, lanes)
+
+    def _retire(self, operation: Operation, lanes: NDArray[np.bool_]) -> None:
+        operation.pending &= ~lanes
+        if not operation.pending.any():
+            self.queue = [op for op in self.queue if op is not operation]
+        self._machine.version += 1
+
+    def _finish(self, copy: Copy, lanes: NDArray[np.bool_]) -> None:
+        if not lanes.any():
+            return
+        machine, space = self._machine, self._machine.space
+        rows = np.array([copy.row])
+        view = Lanes(machine, copy.site, rows, lanes[None])
+        unit = min(copy.size, 4)
+        words = np.zeros((copy.size // unit, 1, 32), f"u{unit}")
+        for bytes_read in np.unique(copy.read_sizes[lanes]).tolist():
+            some = lanes & (copy.read_sizes == bytes_read)
+            words |= self._read(view, copy, some, bytes_read, unit, rows)
+        machine.counters["global.bytes.read"] += int(copy.read_sizes[lanes].sum())
+        faults = space.store(copy.destination_space, copy.destinations[None], unit, words,
+                             lanes[None], rows)
+        machine.report_faults(view, faults, "cp.async to shared memory")
+        self._retire(copy, lanes)
+
+    def _read(self, view: Lanes, copy: Copy, some: NDArray[np.bool_], bytes_read: int, unit: int,
+              rows: NDArray[np.int64]) -> NDArray[np.unsignedinteger]:
+        """The source words of lanes that read the same number of bytes, zero behind them."""
+        words = np.zeros((copy.size // unit, 1, 32), f"u{unit}")
+        if not bytes_read:
+            return words
+        address = copy.sources[None]
+        whole, rest = divmod(bytes_read, unit)
+        raw = np.zeros((copy.size, 1, 32), np.uint8)
+        space = self._machine.space
+        if bytes_read == copy.size:
+            got, faults = space.load("global", address, unit, some[None], rows, count=whole)
+            self._machine.report_faults(view, faults, "cp.async from global memory")
+            return got
+        for k in range(whole * unit + rest):
+            byte, faults = space.load("global", address + np.uint64(k), 1, some[None], rows)
+            raw[k] = byte[0]
+            self._machine.report_faults(view, faults, "cp.async from global memory")
+        for k in range(copy.size):
+            words[k // unit] |= raw[k].astype(words.dtype) << (8 * (k % unit))
+        return words
+
+    def _arrive(self, arrival: Arrival, lanes: NDArray[np.bool_]) -> None:
+        view = Lanes(self._machine, arrival.site, np.array([arrival.row]), lanes[None])
+        self._machine.mbarriers.arrive(view, arrival.addresses[None], np.uint32(1))
+        self._retire(arrival, lanes)

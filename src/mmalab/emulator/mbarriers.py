@@ -1,0 +1,271 @@
+"""mbarrier objects: 8 bytes of shared memory that count arrivals and bytes, phase by phase.
+
+The word (ours; the chip's is opaque)::
+
+    63 phase parity | 62:43 pending arrivals | 42:22 tx-count, two's complement | 21 one
+    20:1 expected arrivals | 0 one
+
+A phase completes when no arrival is pending and the tx-count is zero: the parity flips and pending
+becomes expected. The token that an arrive returns is the word before it.
+
+    >>> word = Word(parity=0, pending=2, tx=0, expected=2)
+    >>> word.arrive(1), word.arrive(1), (word.parity, word.pending)
+    (False, True, (1, 2))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.bits import Field
+from mmalab.emulator.events import Mbarrier, Semantics
+from mmalab.emulator.lanes import Lanes
+from mmalab.emulator.state import pack
+
+if TYPE_CHECKING:
+    from mmalab.emulator.machine import Machine
+
+__all__ = ["MAX_COUNT", "Mbarriers", "Word"]
+
+MAX_COUNT = (1 << 20) - 1
+PARITY, PENDING, TX = Field(63, 63, "parity"), Field(62, 43, "pending"), Field(42, 22, "tx")
+EXPECTED = Field(20, 1, "expected")
+_LIVE = 1 << 21 | 1
+
+
+@dataclass(slots=True)
+class Word:
+    """The decoded object."""
+
+    parity: int
+    pending: int
+    tx: int
+    expected: int
+
+    @classmethod
+    def decode(cls, word: int) -> Word | None:
+        """None when the bytes are no live mbarrier."""
+        if word & _LIVE != _LIVE:
+            return None
+        tx = TX.decode(word)
+        return cls(PARITY.decode(word), PENDING.decode(word), tx - (tx >> 20 << 21),
+                   EXPECTED.decode(word))
+
+    def encode(self) -> int:
+        """The 64-bit word."""
+        return (PARITY.encode(self.parity) | PENDING.encode(self.pending)
+                | TX.encode(self.tx & TX.mask >> TX.lo) | EXPECTED.encode(self.expected) | _LIVE)
+
+    def arrive(self, count: int) -> bool:
+        """`count` arrivals (clipped to what is pending); whether the phase completed."""
+        self.pending = max(0, self.pending - count)
+        return self.settle()
+
+    def settle(self) -> bool:
+        """Complete the phase if nothing is outstanding."""
+        if self.pending or self.tx:
+            return False
+        self.parity ^= 1
+        self.pending = self.expected
+        return True
+
+
+class Mbarriers:
+    """Operations on the mbarriers of all resident CTAs."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        #: Completed phases of each mbarrier, by its byte index in the shared memory of all CTAs.
+        self.phases: dict[int, int] = {}
+
+    # --- operations ---------------------------------------------------------------------------
+
+    def init(self, lanes: Lanes, addresses: NDArray[np.uint64], counts: Any) -> None:
+        """mbarrier.init: `counts` arrivals per phase."""
+        def start(index: int, lane: tuple[int, int], count: int) -> None:
+            if not 1 <= count <= MAX_COUNT:
+                self._report(lanes, lane, "mbarrier-count",
+                             f"mbarrier.init with count {count}: legal are 1 to {MAX_COUNT}")
+                count = min(max(count, 1), MAX_COUNT)
+            self._put(index, Word(0, count, 0, count))
+            self.phases[index] = 0
+        self._each(lanes, "init", addresses, counts, start)
+
+    def invalidate(self, lanes: Lanes, addresses: NDArray[np.uint64]) -> None:
+        """mbarrier.inval: the bytes are free for other use."""
+        def end(index: int, lane: tuple[int, int], _count: int) -> None:
+            if self._get(lanes, lane, index) is not None:
+                self._cells()[index >> 3] = 0
+            self.phases.pop(index, None)
+        self._each(lanes, "inval", addresses, 0, end)
+
+    def arrive(self, lanes: Lanes, addresses: NDArray[np.uint64], counts: Any, *,
+               expect: Any = 0, drop: bool = False, no_complete: bool = False,
+               op: str = "arrive") -> NDArray[np.uint64]:
+        """Arrivals, after `expect` bytes were announced; the words before, [warps, 32]."""
+        tokens = np.zeros(lanes.mask.shape, np.uint64)
+        announced = np.broadcast_to(np.asarray(expect, np.int64), lanes.mask.shape)
+
+        def one(index: int, lane: tuple[int, int], count: int) -> bool:
+            word = self._get(lanes, lane, index)
+            if word is None:
+                return False
+            tokens[lane] = word.encode()
+            word.tx += int(announced[lane])
+            if count > word.pending or count == 0:
+                self._report(lanes, lane, "mbarrier-count",
+                             f"{count} arrivals, but {word.pending} are pending in this phase")
+            if drop:
+                word.expected = max(0, word.expected - count)
+            done = word.arrive(count)
+            if done and no_complete:
+                self._report(lanes, lane, "mbarrier-count",
+                             "mbarrier.arrive.noComplete completes the phase")
+            self._put(index, word)
+            return self._completed(index, done)
+        self._each(lanes, op, addresses, counts, one)
+        return tokens
+
+    def add(self, lanes: Lanes, addresses: NDArray[np.uint64], amount: Any) -> None:
+        """The asynchronous arrive without .noinc: pending arrivals go up now."""
+        def one(index: int, lane: tuple[int, int], count: int) -> None:
+            word = self._get(lanes, lane, index)
+            if word is not None:
+                word.pending += count
+                self._put(index, word)
+        self._each(lanes, "", addresses, amount, one)
+
+    def transact(self, lanes: Lanes, addresses: NDArray[np.uint64], amount: Any, *,
+                 op: str) -> None:
+        """expect_tx (announce bytes) and complete_tx (bytes came)."""
+        sign = 1 if op == "expect_tx" else -1
+
+        def one(index: int, lane: tuple[int, int], count: int) -> bool:
+            word = self._get(lanes, lane, index)
+            if word is None:
+                return False
+            word.tx += sign * count
+            done = word.settle()
+            self._put(index, word)
+            return self._completed(index, done)
+        self._each(lanes, op, addresses, amount, one)
+
+    def test(self, lanes: Lanes, addresses: NDArray[np.uint64], parity: NDArray[np.uint32], *,
+             op: str) -> NDArray[np.bool_]:
+        """Whether the phase with this parity has completed; lanes for which not are parked."""
+        passed = np.zeros(lanes.mask.shape, bool)
+
+        def one(index: int, lane: tuple[int, int], _count: int) -> bool:
+            word = self._get(lanes, lane, index)
+            if word is not None and word.parity != int(parity[lane]):
+                passed[lane] = True
+            return bool(passed[lane])
+        self._each(lanes, op, addresses, parity, one)
+        failed = lanes.mask & ~passed
+        for position in np.nonzero(failed.any(axis=1))[0].tolist():
+            lane = int(np.nonzero(failed[position])[0][0])
+            self._machine.park(int(lanes.rows[position]), failed[position], {
+                "site": lanes.site, "address": int(addresses[position, lane]),
+                "parity": int(parity[position, lane])})
+        return passed
+
+    # --- mechanics ----------------------------------------------------------------------------
+
+    def locate(self, lanes: Lanes, addresses: NDArray[np.uint64], *,
+               quiet: bool = False) -> NDArray[np.int64]:
+        """[warps, 32] byte index of each lane's object, -1 where there is none."""
+        space = self._machine.space
+        kind = lanes.modifier("space")
+        index = np.full(lanes.mask.shape, -1, np.int64)
+        faults: list[Any] = []
+        for region, where, inside in space.places(kind, addresses, 8, lanes.mask, lanes.rows,
+                                                  faults):
+            if region is space.shared:
+                index[inside] = where[inside]
+            elif not quiet:
+                self._report(lanes, _first(inside), "illegal-value",
+                             "an mbarrier must lie in shared memory")
+        if not quiet:
+            self._machine.report_faults(lanes, faults, lanes.site.form.family)
+        return index
+
+    def _each(self, lanes: Lanes, op: str, addresses: NDArray[np.uint64], counts: Any,
+              action: Callable[[int, tuple[int, int], int], bool | None]) -> None:
+        """Act for each lane in order and tell the listeners what happened."""
+        index = self.locate(lanes, addresses)
+        every = np.broadcast_to(np.asarray(counts), lanes.mask.shape)
+        phases = np.full(lanes.mask.shape, -1, np.int64)
+        completed = np.zeros(lanes.mask.shape, bool)
+        for position, lane in np.argwhere(lanes.mask & (index >= 0)).tolist():
+            where = (position, lane)
+            phases[where] = self.phases.get(int(index[where]), -1)
+            completed[where] = bool(action(int(index[where]), where, int(every[where])))
+        if op not in ("test_wait", "try_wait"):
+            self._machine.version += 1
+        if op and self._machine.observed:
+            self._tell(lanes, op, addresses, every, phases, completed)
+
+    def _tell(self, lanes: Lanes, op: str, addresses: NDArray[np.uint64], counts: NDArray[Any],
+              phases: NDArray[np.int64], completed: NDArray[np.bool_]) -> None:
+        waits = op in ("test_wait", "try_wait")
+        default: Semantics = "acquire" if waits else "release" if "arrive" in op else "relaxed"
+        semantics: Any = lanes.modifier("sem", default)
+        if waits:
+            # The phase asked about: the current one if its parity fits, else the one before.
+            phases = phases - ((phases & 1) != counts)
+        for position, row in enumerate(lanes.rows.tolist()):
+            mask = int(pack(lanes.mask[position]))
+            if mask:
+                cta, warp = self._machine.state.where(row)
+                self._machine.emit(Mbarrier(
+                    cta, warp, lanes.site.index, mask, op, addresses[position].copy(),
+                    counts[position].astype(np.uint32), phases[position],
+                    int(pack(completed[position])), semantics, lanes.modifier("scope", "cta")))
+
+    def _cells(self) -> NDArray[np.uint64]:
+        return self._machine.space.shared.view(8)
+
+    def _get(self, lanes: Lanes, lane: tuple[int, int], index: int) -> Word | None:
+        word = Word.decode(int(self._cells()[index >> 3]))
+        if word is None:
+            self._report(lanes, lane, "mbarrier-uninitialised",
+                         f"{lanes.site.form.family} on bytes that hold no initialised mbarrier",
+                         fatal=True)
+        return word
+
+    def _put(self, index: int, word: Word) -> None:
+        self._cells()[index >> 3] = word.encode()
+        written = self._machine.space.shared.written
+        if written is not None:
+            written[index : index + 8] = True
+
+    def _completed(self, index: int, done: bool) -> bool:
+        if done:
+            self.phases[index] = self.phases.get(index, 0) + 1
+        return done
+
+    def _report(self, lanes: Lanes, lane: tuple[int, int], code: str, message: str, *,
+                fatal: bool = False) -> None:
+        self._machine.report(code, message, site=lanes.site, row=int(lanes.rows[lane[0]]),
+                             lane=lane[1], fatal=fatal)
+
+    def explain(self, lanes: Lanes, wait: dict[str, Any]) -> dict[str, Any]:
+        """What a parked wait lacks: the object's phase, pending arrivals and bytes."""
+        address = np.full((1, 32), wait["address"], np.uint64)
+        index = int(self.locate(lanes, address, quiet=True).max())
+        word = Word.decode(int(self._cells()[index >> 3])) if index >= 0 else None
+        if word is None:
+            return {}
+        return {"address": wait["address"], "waits_for_parity": wait["parity"],
+                "phase": self.phases.get(index, 0), "pending_arrivals": word.pending,
+                "expected_arrivals": word.expected, "pending_bytes": word.tx}
+
+
+def _first(mask: NDArray[np.bool_]) -> tuple[int, int]:
+    position, lane = np.argwhere(mask)[0].tolist()
+    return position, lane

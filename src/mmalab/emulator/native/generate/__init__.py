@@ -1,0 +1,23 @@
+"""Code generators, one file per instruction group; each adds itself to :data:`GENERATORS`.
+
+A generator writes LLVM for one site in the active lanes and returns True, or returns False when it
+does not know these modifiers; the site then escapes to the NumPy executor of the same form, which is
+the specification that the generator must equal bit for bit.
+"""
+
+from __future__ import annotations
+
+from mmalab.emulator.native.generate import (
+    convert,
+    floats,
+    integers,
+    matrix,
+    memory,
+    moves,
+    warps,
+)
+from mmalab.emulator.native.generate.registry import GENERATORS
+from mmalab.emulator.native.generate.special import special
+
+__all__ = ["GENERATORS", "convert", "floats", "integers", "matrix", "memory", "moves", "special",
+           "warps"]

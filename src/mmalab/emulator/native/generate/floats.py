@@ -1,0 +1,152 @@
+"""Single and double precision: IEEE operations that the host's vector unit does exactly.
+
+Results that are NaN become the chip's canonical NaN. Roundings other than to nearest, and functions
+whose tables on the chip are unknown, escape to the executors.
+"""
+
+from __future__ import annotations
+
+from mmalab.emulator.native.emit import Value, const
+from mmalab.emulator.native.scope import V32, V64, VF32, VF64
+from mmalab.emulator.native.step import SiteWriter
+
+__all__ = ["absolute", "arithmetic", "compare_floats", "divide", "extreme", "flush", "fused",
+           "is_float", "negate", "read", "root", "write"]
+
+_QUIET = {"f32": 0x7FFFFFFF, "f64": 0x7FF8000000000000}
+_OPERATION = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
+
+
+def is_float(type_: str) -> bool:
+    """f32 or f64."""
+    return type_ in ("f32", "f64")
+
+
+def _raw(type_: str) -> str:
+    return V32 if type_ == "f32" else V64
+
+
+def _float(type_: str) -> str:
+    return VF32 if type_ == "f32" else VF64
+
+
+def flush(w: SiteWriter, value: Value) -> Value:
+    """Subnormals of a <32 x float> become zeros of the same sign."""
+    f = w.f
+    raw = f.cast("bitcast", value, V32)
+    tiny = f.compare(
+        "icmp ult", f.binary("and", raw, const(V32, 0x7FFFFFFF)), const(V32, 0x00800000)
+    )
+    signed_zero = f.binary("and", raw, const(V32, -0x80000000))
+    return f.cast("bitcast", f.select(tiny, signed_zero, raw), VF32)
+
+
+def read(w: SiteWriter, index: int, type_: str) -> Value:
+    """Operand `index` as a float vector, flushed under .ftz."""
+    value = w.scope.read_float(w.operands[index], type_)
+    return flush(w, value) if w.modifier("ftz") and type_ == "f32" else value
+
+
+def write(w: SiteWriter, value: Value, type_: str) -> bool:
+    """Write a result: flushed under .ftz, clamped under .sat, NaN in the chip's spelling."""
+    f = w.f
+    if w.modifier("ftz") and type_ == "f32":
+        value = flush(w, value)
+    raw = f.cast("bitcast", value, _raw(type_))
+    nan = f.compare("fcmp uno", value, value)
+    if w.modifier("sat"):
+        zero = const(_raw(type_), 0)
+        one = const(_raw(type_), 0x3F800000 if type_ == "f32" else 0x3FF0000000000000)
+        zero_f, one_f = (f.cast("bitcast", x, value.type) for x in (zero, one))
+        raw = f.select(f.compare("fcmp ogt", value, one_f), one, raw)
+        # not greater than zero takes -0, negatives and NaN to +0
+        raw = f.select(f.compare("fcmp ogt", value, zero_f), raw, zero)
+        nan = None
+    if nan is not None:
+        raw = f.select(nan, const(_raw(type_), _QUIET[type_]), raw)
+    w.scope.write(w.operands[0], raw, w.active)
+    return True
+
+
+def arithmetic(w: SiteWriter) -> bool:
+    """add, sub, mul to nearest."""
+    type_ = w.modifier("type")
+    if w.modifier("rounding", "rn") != "rn":
+        return False
+    a, b = read(w, 1, type_), read(w, 2, type_)
+    return write(w, w.f.binary(_OPERATION[w.site.form.family], a, b), type_)
+
+
+def fused(w: SiteWriter) -> bool:
+    """fma (and mad on floats, which is the same)."""
+    type_ = w.modifier("type")
+    if not is_float(type_) or w.modifier("rounding", "rn") != "rn" or w.modifier("relu"):
+        return False
+    inputs = [read(w, i, type_) for i in (1, 2, 3)]
+    name = "llvm.fma.v32f32" if type_ == "f32" else "llvm.fma.v32f64"
+    return write(w, w.f.call(inputs[0].type, name, inputs), type_)
+
+
+def divide(w: SiteWriter) -> bool:
+    """div.rn exactly; approximate divisions are given the correctly rounded quotient."""
+    type_ = w.modifier("type")
+    if w.modifier("rounding", "rn") != "rn" or w.modifier("approx"):
+        return False
+    return write(w, w.f.binary("fdiv", read(w, 1, type_), read(w, 2, type_)), type_)
+
+
+def root(w: SiteWriter) -> bool:
+    """sqrt.rn."""
+    type_ = w.modifier("type")
+    if not is_float(type_) or w.modifier("rounding", "rn") != "rn":
+        return False
+    name = "llvm.sqrt.v32f32" if type_ == "f32" else "llvm.sqrt.v32f64"
+    value = read(w, 1, type_)
+    return write(w, w.f.call(value.type, name, [value]), type_)
+
+
+def _sign_bit(w: SiteWriter, operation: str, mask: int) -> bool:
+    type_ = w.modifier("type")
+    value = read(w, 1, type_)
+    raw = w.f.cast("bitcast", value, _raw(type_))
+    changed = w.f.binary(operation, raw, const(_raw(type_), mask))
+    return write(w, w.f.cast("bitcast", changed, _float(type_)), type_)
+
+
+def negate(w: SiteWriter) -> bool:
+    """neg."""
+    bits = 31 if w.modifier("type") == "f32" else 63
+    return _sign_bit(w, "xor", -(1 << bits))
+
+
+def absolute(w: SiteWriter) -> bool:
+    """abs."""
+    bits = 31 if w.modifier("type") == "f32" else 63
+    return _sign_bit(w, "and", (1 << bits) - 1)
+
+
+def extreme(w: SiteWriter) -> bool:
+    """min, max: a NaN operand loses (without .NaN); -0 is less than +0."""
+    type_, f = w.modifier("type"), w.f
+    if w.modifier("nan") or w.modifier("xorsign") or w.modifier("abs") or len(w.operands) != 3:
+        return False
+    if any(m in w.site.form.key for m in (".NaN", ".xorsign", ".abs")):
+        return False
+    a, b = read(w, 1, type_), read(w, 2, type_)
+    word = _raw(type_)
+    less = "olt" if w.site.form.family == "min" else "ogt"
+    ra, rb = f.cast("bitcast", a, word), f.cast("bitcast", b, word)
+    # equal operands differ at most in the sign of zero: min takes the or, max the and of the words
+    tie = f.binary("or" if w.site.form.family == "min" else "and", ra, rb)
+    chosen = f.select(f.compare(f"fcmp {less}", a, b), ra, rb)
+    chosen = f.select(f.compare("fcmp oeq", a, b), tie, chosen)
+    chosen = f.select(f.compare("fcmp uno", b, b), ra, chosen)
+    return write(w, f.cast("bitcast", chosen, _float(type_)), type_)
+
+
+def compare_floats(w: SiteWriter, comparison: str, a: Value, b: Value) -> Value:
+    """``setp``'s comparison of floats as <32 x i1>."""
+    ordered = {"eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge",
+               "equ": "ueq", "neu": "une", "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge",
+               "num": "ord", "nan": "uno"}
+    return w.f.compare(f"fcmp {ordered[comparison]}", a, b)
