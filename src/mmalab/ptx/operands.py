@@ -13,6 +13,7 @@ expression and everything else with the grammar: both give the same nodes, by co
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from mmalab.errors import SourceError
 from mmalab.ptx.expressions import immediate, integer
@@ -33,26 +34,31 @@ from mmalab.ptx.nodes import (
 __all__ = ["Memo", "Scope", "operand", "operands"]
 
 
+_COMPONENTS = frozenset(("." + letter for letter in "xyzwrgba"))
+
+
 class Scope:
     """The names that ``.reg`` declares and the sizes of variables, in one ``{ ... }``.
 
     Only names without a leading % need it: those with one are registers by their spelling.
     """
 
-    __slots__ = ("element_bytes", "outer", "plain", "registers")
+    __slots__ = ("element_bytes", "outer", "registers")
 
     def __init__(self, outer: Scope | None = None) -> None:
         self.outer = outer
         self.registers: dict[str, int | None] = {}
         self.element_bytes: dict[str, int] = {}
-        #: False once this scope declares registers without a leading %.
-        self.plain = True
+
+    @property
+    def only_percent(self) -> bool:
+        """Whether only names with a leading % are registers here."""
+        return not self.registers and (self.outer is None or self.outer.only_percent)
 
     def declare(self, name: str, count: int | None) -> None:
         """Note ``.reg .b32 name`` or ``.reg .b32 name<count>``."""
         if not name.startswith("%"):
             self.registers[name] = count
-            self.plain = False
 
     def is_register(self, name: str) -> bool:
         """Whether `name` is a register here."""
@@ -61,12 +67,13 @@ class Scope:
         base = name.partition(".")[0]
         scope: Scope | None = self
         while scope is not None:
-            if scope.registers and scope._declares(base):
+            if scope.registers and scope.declares(base):
                 return True
             scope = scope.outer
         return False
 
-    def _declares(self, name: str) -> bool:
+    def declares(self, name: str) -> bool:
+        """Whether a ``.reg`` of this very scope declares `name`."""
         if name in self.registers and self.registers[name] is None:
             return True
         # r12 may be family r<n> at 12 or family r1<n> at 2.
@@ -126,6 +133,9 @@ def _item(cursor: Cursor, scope: Scope) -> Register | Name | Sink | Immediate:
         return Sink()
     if scope.is_register(word):
         cursor.advance()
+        if "." not in word and cursor.value in _COMPONENTS:  # "%v .x" is %v.x to ptxas
+            word += cursor.value
+            cursor.advance()
         return Register(word)
     if "." in word:
         cursor.fail(f"{word} has a component, but {word.partition('.')[0]} is no register")
@@ -235,44 +245,78 @@ def _list(cursor: Cursor, scope: Scope) -> tuple[Operand, ...]:
 
 # --- the memo -------------------------------------------------------------------------------------
 
+_REGISTER = re.compile(r"%[\w$]++(?:\.[xyzwrgba](?!\w))?", re.ASCII)
 _PLAIN = re.compile(
-    r"(?P<register>%[\w$]++(?:\.[xyzwrgba](?!\w))?)"
-    r"|(?P<number>-?(?:0|[1-9]\d{0,17}))"
+    r"(?P<number>-?(?:0|[1-9]\d{0,17}))"
     r"|\[[ ]*+(?P<base>%[\w$]++)[ ]*+(?:\+[ ]*+(?P<offset>-?(?:0|[1-9]\d{0,17}))[ ]*+)?\]"
     r"|\{(?P<items>[^{}\[\]]*+)\}",
     re.ASCII,
 )
+_COMMA = re.compile(r"[ \t\r\n]*+,[ \t\r\n]*+")
+_OPERAND = r"(?:[^\s,{}\[\]]++|\{[^{}\[\]]*+\}|\[[^{}\[\]]*+(?:\{[^{}\[\]]*+\}[^{}\[\]]*+)?\])"
+_SPLIT = re.compile(_OPERAND)
+_LIST = re.compile(rf"\s*+{_OPERAND}(?:\s*+,\s*+{_OPERAND})*+\s*+")
+
 #: What a vector may hold; the memo also knows pairs and addresses, which it may not.
 _ITEMS = frozenset((Register, Immediate, Name, Sink))
 
 
-class Memo(dict[str, Operand]):
-    """Operand text -> node, filled on demand. Raises SourceError for text that is no operand."""
+@dataclass(slots=True)
+class _Draft:
+    """A register while it is made: see the same trick in :mod:`mmalab.ptx.statements`."""
 
-    def __init__(self, scope: Scope) -> None:
+    name: str
+
+
+class Memo(dict[str, Operand]):
+    """Operand text -> node, filled on demand. Raises SourceError for text that is no operand.
+
+    `shared` is the memo of texts in which only names with a leading % are registers: it serves
+    those that begin with one whatever the scope declares.
+    """
+
+    def __init__(self, scope: Scope, shared: Memo | None = None) -> None:
         super().__init__()
         self.scope = scope
+        self.shared = shared
+
+    def read(self, listed: str) -> tuple[Operand, ...]:
+        """Split a list of operands at its outer commas and look each of them up."""
+        if "{" not in listed:
+            try:
+                return tuple(map(self.__getitem__, listed.split(", ")))
+            except SourceError:  # perhaps other blanks than a compiler's
+                return tuple(map(self.__getitem__, _COMMA.split(listed.strip())))
+        if _LIST.fullmatch(listed) is None:
+            raise SourceError("not a list of operands", source=listed, offset=0)
+        return tuple(map(self.__getitem__, _SPLIT.findall(listed)))
 
     def __missing__(self, text: str) -> Operand:
-        node = self._plain(text)
-        if node is None:
-            node = self._general(text)
+        if _REGISTER.fullmatch(text):
+            node = self._register(text)
+        else:
+            node = self._plain(text) or self._general(text)
         self[text] = node
         return node
+
+    def _register(self, text: str) -> Operand:
+        if self.shared is not None:
+            return self.shared[text]
+        draft = _Draft(text)
+        draft.__class__ = Register  # type: ignore[assignment]
+        return draft  # type: ignore[return-value]
 
     def _plain(self, text: str) -> Operand | None:
         found = _PLAIN.fullmatch(text)
         if found is None:
             return None
         kind = found.lastgroup
-        if kind == "register":
-            return Register(text)
         if kind == "number":
             return Immediate(int(text), text)
         if kind == "items":
             items = tuple([self[item.strip(" \t\r\n")] for item in found["items"].split(",")])
             return Vector(items) if _ITEMS.issuperset(map(type, items)) else None
-        return Address(Register(found["base"]), int(found["offset"] or 0))
+        return Address(self[found["base"]], int(found["offset"] or 0))  # type: ignore[arg-type]
 
     def _general(self, text: str) -> Operand:
         cursor = Cursor(text)

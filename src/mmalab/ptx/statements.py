@@ -7,25 +7,24 @@ r"""The body of a function: one regular expression for the ordinary line, a gram
 * a source location: ``.loc 1 12 5``
 
 It only *segments*: every operand text then goes through :class:`~mmalab.ptx.operands.Memo`, which
-uses the same grammar as the slow path. Whatever does not match, or holds an operand that the grammar
-refuses, is read again by the slow path, which knows everything and points at faults. So the two
-paths cannot give different nodes, only different speeds, and the tests compare them.
+uses the same grammar as the slow path. Whatever does not match, or holds an operand that the
+grammar refuses, is read again by the slow path, which knows everything and points at faults. So the
+two paths cannot give different nodes, only different speeds, and the tests compare them.
 
-All repeats in `_LINE` are possessive and no class crosses a semicolon, so a failed attempt costs
-no more than the statement it stands on.
+All repeats in `_LINE` are possessive and nothing in it crosses a semicolon, so a failed attempt
+costs no more than the statement it stands on.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import cast
 
 from mmalab.errors import SourceError
 from mmalab.ptx.declarations import SPACES, register_declaration, variables
 from mmalab.ptx.directives import LABELLED, directive
 from mmalab.ptx.lexer import IDENTIFIER, Cursor, nearest
-from mmalab.ptx.nodes import Block, Directive, Guard, Instruction, Label, Operand, Statement
+from mmalab.ptx.nodes import Block, Directive, Guard, Instruction, Label, Statement
 from mmalab.ptx.operands import Memo, Scope, operands
 
 __all__ = ["MAX_BLOCKS", "Body"]
@@ -33,20 +32,15 @@ __all__ = ["MAX_BLOCKS", "Body"]
 #: Nesting of ``{ ... }`` in a body that is still read.
 MAX_BLOCKS = 100
 
-_OPERAND = (
-    r"(?:[^\s,;{}\[\]()\"/:@=]++"
-    r"|\{[^{}\[\];\"/]*+\}"
-    r"|\[[^{}\[\];\"/]*+(?:\{[^{}\[\];\"/]*+\}[^{}\[\];\"/]*+)?\])"
-)
 _LINE = re.compile(
     rf"(?:[ \t\r\n]++|//[^\n]*+\n)*+"
-    rf"(?:((?:(@!?{IDENTIFIER})[ \t]++)?(?!call[.\s])([A-Za-z_]\w*+(?:(?:\.|::)\w++)*+)"
-    rf"(?:[ \t]++({_OPERAND}(?:[ \t\r\n]*+,[ \t\r\n]*+{_OPERAND})*+))?[ \t]*+;)"
+    rf"(?:((?:(@!?{IDENTIFIER})[ \t]++)?(?!call[.\s])([A-Za-z_][\w.]*+(?:::[\w.]++)*+)"
+    rf"(?:[ \t]++([^;\"/()@=]++))?;)"
     rf"|({IDENTIFIER})[ \t]*+:(?!:)"
     rf"|(\.loc[ \t]++(\d++ \d++ \d++))(?=[ \t\r]*+(?:\n|//)))",
     re.ASCII,
 )
-_SPLIT = re.compile(r"\{[^{}]*+\}|\[[^\[\]]*+\]|[^\s,{}\[\]]++")
+_OPCODE = re.compile(r"[A-Za-z_]\w*+(?:(?:\.|::)\w++)*+", re.ASCII)
 
 _BODY_DIRECTIVES = (".loc", ".pragma", *LABELLED)
 
@@ -60,7 +54,7 @@ class _Draft:
     """
 
     opcode: str
-    operands: tuple[Operand, ...]
+    operands: object
     guard: Guard | None
     line: int
     text: str
@@ -78,9 +72,12 @@ class Body:
         self._line = 1
         self._line_offset = 0
         self._guards = _Guards()
+        self._opcodes = _Opcodes()
+        #: Shared by all scopes in which only names with a leading % are registers.
+        self._plain_memo = Memo(Scope())
 
     def line(self, offset: int) -> int:
-        """The line of `offset`; offsets must not decrease from call to call."""
+        """Count the line of `offset`; offsets must not decrease from call to call."""
         self._line += self.text.count("\n", self._line_offset, offset)
         self._line_offset = offset
         return self._line
@@ -93,7 +90,7 @@ class Body:
     def statements(self, scope: Scope, depth: int = 0) -> tuple[Statement, ...]:
         """Read from behind ``{`` over the ``}`` that closes it; the cursor stands behind."""
         found: list[Statement] = []
-        position, memo = self.cursor.last, Memo(scope)
+        position, memo = self.cursor.last, self._memo(scope)
         if depth > MAX_BLOCKS:
             self.cursor.fail(f"blocks nested deeper than {MAX_BLOCKS}", self.cursor.last - 1)
         while True:
@@ -105,14 +102,17 @@ class Body:
             known = len(scope.registers)
             position = self._any(found, scope, depth)
             if len(scope.registers) != known:
-                memo = Memo(scope)
+                memo = self._memo(scope)
+
+    def _memo(self, scope: Scope) -> Memo:
+        return self._plain_memo if scope.only_percent else Memo(scope, self._plain_memo)
 
     # --- fast path --------------------------------------------------------------------------------
 
     def _ordinary(self, found: list[Statement], position: int, memo: Memo) -> int:
         """Read statements as long as they are ordinary; give the offset behind the last."""
-        text, match, split = self.text, _LINE.match, _SPLIT.findall
-        lookup, append, guards = memo.__getitem__, found.append, self._guards
+        text, match, read = self.text, _LINE.match, memo.read
+        append, guards, opcodes, spans = found.append, self._guards, self._opcodes, self.spans
         line, counted = self._line, self._line_offset
         while (matched := match(text, position)) is not None:
             written, guard, opcode, listed, label, _, location = matched.groups()
@@ -120,26 +120,22 @@ class Body:
             statement: Statement
             if written is not None:
                 try:
-                    if listed is None:
-                        nodes: tuple[Operand, ...] = ()
-                    elif "{" in listed or "[" in listed:
-                        nodes = tuple(map(lookup, split(listed)))
-                    else:
-                        nodes = tuple(map(lookup, listed.split(", ")))
+                    opcode = opcodes[opcode]
+                    nodes = () if listed is None else read(listed)
                 except SourceError:
                     break
                 line += text.count("\n", counted, start)
                 draft = _Draft(opcode, nodes, guards[guard] if guard else None, line, written)
                 draft.__class__ = Instruction  # type: ignore[assignment]
-                statement = cast("Instruction", draft)
+                statement = draft  # type: ignore[assignment]
             else:
                 line += text.count("\n", counted, start)
                 statement = (Label(label, line) if label is not None
                              else Directive(".loc", location, "", line))
             append(statement)
             counted, position = start, matched.end()
-            if self.spans is not None:
-                self.spans[id(statement)] = (start, position)
+            if spans is not None:
+                spans[id(statement)] = (start, position)
         self._line, self._line_offset = line, counted
         return position
 
@@ -207,10 +203,10 @@ class Body:
 
     def _label_before(self, found: list[Statement], start: int) -> tuple[str, int, int]:
         """Take the label that was just read as the name of a directive."""
-        if not found or not isinstance(found[-1], Label):
+        label = found.pop() if found else None
+        if not isinstance(label, Label):
             self.cursor.fail(f"{self.cursor.value} needs a label before it", legal="name: "
                              f"{self.cursor.value} ...;")
-        label = found.pop()
         if self.spans is not None:
             start = self.spans.pop(id(label))[0]
         return label.name, start, label.line
@@ -223,3 +219,13 @@ class _Guards(dict[str, Guard]):
         negated = text[1] == "!"
         guard = self[text] = Guard(text[2 if negated else 1 :], negated)
         return guard
+
+
+class _Opcodes(dict[str, str]):
+    """Spellings of opcodes that are well formed, each kept once."""
+
+    def __missing__(self, text: str) -> str:
+        if _OPCODE.fullmatch(text) is None:
+            raise SourceError("not an opcode", source=text, offset=0)
+        self[text] = text
+        return text
