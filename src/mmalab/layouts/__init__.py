@@ -24,12 +24,15 @@ from mmalab.layouts.algebra import (
 )
 from mmalab.layouts.inttuple import IntTuple
 from mmalab.layouts.layout import Layout, make_layout
-from mmalab.layouts.swizzle import ComposedLayout, Swizzle
+from mmalab.layouts.linear import LinearLayout
+from mmalab.layouts.swizzle import TMA_SWIZZLES, ComposedLayout, Swizzle
 
 __all__ = [
+    "TMA_SWIZZLES",
     "ComposedLayout",
     "IntTuple",
     "Layout",
+    "LinearLayout",
     "Swizzle",
     "Tiler",
     "blocked_product",

@@ -40,7 +40,7 @@ from mmalab.errors import UsageError
 from mmalab.layouts.inttuple import IntTuple
 from mmalab.layouts.layout import Layout
 
-__all__ = ["ComposedLayout", "Swizzle"]
+__all__ = ["TMA_SWIZZLES", "ComposedLayout", "Swizzle"]
 
 _WHERE = "CUTLASS, cute/swizzle.hpp"
 
@@ -194,3 +194,16 @@ class ComposedLayout:
     def is_bijective(self) -> bool:
         """Whether the values are exactly 0 to size - 1."""
         return bool((np.sort(self._indices) == np.arange(self.size)).all())
+
+
+#: The swizzle modes of TMA and of the shared-memory descriptors, on byte addresses (PTX ISA 5.5.7).
+#: 128B_ATOM_32B_FLIP_8B moves 8-byte halves as well and is not one XOR of this kind.
+TMA_SWIZZLES: dict[str, Swizzle] = {
+    "none": Swizzle(0, 4, 3),
+    "32B": Swizzle(1, 4, 3),
+    "64B": Swizzle(2, 4, 3),
+    "128B": Swizzle(3, 4, 3),
+    "96B": Swizzle(1, 4, 3),
+    "128B_ATOM_32B": Swizzle(2, 5, 2),
+    "128B_ATOM_64B": Swizzle(1, 6, 1),
+}
