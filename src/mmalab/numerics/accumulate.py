@@ -52,7 +52,7 @@ def aligned(magnitude: NDArray[np.int64], lsb: NDArray[np.int64],
 
 
 def tfs(a: Split, b: Split, c: Words, *, fraction: int, rounding: Rounding, floor: int,
-        scale: NDArray[np.int64] | int = 0) -> Words:
+        scale: NDArray[np.int64] | int = 0, c_type: str = "") -> Words:
     """One block: round(sum of cut(a[..., k] * b[..., k]) + cut(c)).
 
     Args:
@@ -62,12 +62,13 @@ def tfs(a: Split, b: Split, c: Words, *, fraction: int, rounding: Rounding, floo
         rounding: how the sum becomes the result.
         floor: e0, the exponent that takes part in the maximum when c is zero.
         scale: added to every product's exponent (UE8M0 block scales), shape (...).
+        c_type: the type of c where it is not the result's.
 
     Returns:
         Words like `c`.
     """
     kind = "f16" if rounding == "RNE16" else "f32"
-    start = split(kind, c)
+    start = split(c_type or kind, c)
     magnitude = a.magnitude * b.magnitude
     exponent = a.exponent + b.exponent + np.asarray(scale)[..., None]
     live = magnitude != 0

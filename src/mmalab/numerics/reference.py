@@ -12,10 +12,12 @@ twin for large matrices and :mod:`mmalab.numerics.fragments` puts registers in f
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mmalab import formats
 from mmalab.errors import UsageError
 from mmalab.numerics import ieee
 from mmalab.numerics.accumulate import tfs
@@ -23,21 +25,12 @@ from mmalab.numerics.operands import Words, split
 from mmalab.numerics.scaled import groups, scale_exponents
 from mmalab.numerics.unit import Unit
 
-__all__ = ["element_bits", "multiply"]
+__all__ = ["multiply", "multiply_rows"]
 
 #: Outputs times products held at once: bounds the memory of a call.
 _CHUNK = 1 << 20
 
-_INTEGER_BITS = {"s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1, "s32": 32}
-_FLOAT_BITS = {"f64": 64, "f32": 32, "tf32": 32, "bf16": 16, "f16": 16}
-
-
-def element_bits(name: str) -> int:
-    """Width of the array word that carries one element of this type (4-bit and b1 in bytes)."""
-    return _FLOAT_BITS.get(name, 32 if name == "s32" else 8)
-
-
-def multiply(unit: Unit, a: Words, b: Words, c: Words, *, k: int = 0,
+def multiply(unit: Unit, a: Words, b: Words, c: Words, *, k: int = 0, c_type: str = "",
              scale_a: Words | None = None, scale_b: Words | None = None) -> Words:
     """Run instructions of `unit` over all of K.
 
@@ -46,25 +39,34 @@ def multiply(unit: Unit, a: Words, b: Words, c: Words, *, k: int = 0,
         a, b, c: words of shapes (..., M, K), (..., K, N), (..., M, N); one element a word.
         k: the K of one instruction, by default the unit's largest. K is padded with zeros to a
             multiple of it, which changes no bit.
+        c_type: the type of c where it is not the unit's accumulator (one instruction only).
         scale_a, scale_b: words of shapes (..., M, K / block), (..., K / block, N) for block-scaled
             units; their tail is padded with the words of 1 (products there are zero).
 
     Returns:
         Words of the accumulator's type, shape (..., M, N).
     """
+    rows = np.swapaxes(b, -1, -2)[..., None, :, :]
+    return multiply_rows(unit, a, rows, c, k=k, c_type=c_type, scale_a=scale_a, scale_b=scale_b)
+
+
+def multiply_rows(unit: Unit, a: Words, b: Words, c: Words, *, k: int = 0, c_type: str = "",
+                  scale_a: Words | None = None, scale_b: Words | None = None) -> Words:
+    """:func:`multiply` with B transposed and given for each row: (..., M or 1, N, K).
+
+    That is what a sparse A needs, whose rows meet different elements of a column.
+    """
     k = k or unit.k
     unit.block(k)
     tail = -a.shape[-1] % k
     if tail:
-        a = np.concatenate([a, np.zeros((*a.shape[:-1], tail), a.dtype)], axis=-1)
-        b = np.concatenate([b, np.zeros((*b.shape[:-2], tail, b.shape[-1]), b.dtype)], axis=-2)
-    b = np.swapaxes(b, -1, -2)
+        a, b = (np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, tail)]) for x in (a, b))
     if unit.scale:
         scale_a, scale_b = _padded_scales(unit, a.shape[-1], scale_a, scale_b)
         step = _scaled_step(unit, scale_a, np.swapaxes(scale_b, -1, -2))
     else:
         step = _STEPS[unit.algorithm]
-    return _in_row_chunks(unit, a, b, c, k, step)
+    return _in_row_chunks(unit, a, b, c, k, c_type, step)
 
 
 def _padded_scales(unit: Unit, size: int, scale_a: Words | None,
@@ -79,53 +81,69 @@ def _padded_scales(unit: Unit, size: int, scale_a: Words | None,
             np.pad(scale_b, [*rows[:-1], (0, missing), (0, 0)], constant_values=one))
 
 
-#: One instruction: (unit, a [..., M, 1, k], b [..., 1, N, k], c [..., M, N], first k, rows) -> d.
-Step = Callable[[Unit, Words, Words, Words, int, slice], Words]
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the product one instruction stands: its first k, its rows, the type of its c."""
+
+    start: int
+    rows: slice
+    c_type: str
 
 
-def _in_row_chunks(unit: Unit, a: Words, b: Words, c: Words, k: int, step: Step) -> Words:
+#: One instruction: (unit, a [..., M, 1, k], b [..., M or 1, N, k], c [..., M, N], place) -> d.
+Step = Callable[[Unit, Words, Words, Words, Place], Words]
+
+
+def _in_row_chunks(unit: Unit, a: Words, b: Words, c: Words, k: int, c_type: str,
+                   step: Step) -> Words:
     """Walk over rows in chunks, and over K in instructions."""
-    result = np.array(np.broadcast_to(c, (*a.shape[:-1], b.shape[-2])))
-    per_row = max(1, result.size // max(1, a.shape[-2]) * k)
+    shape = np.broadcast_shapes(c.shape, (*a.shape[:-1], 1), b.shape[:-1])
+    result = np.empty(shape, formats.get(unit.acc).dtype)
+    c = np.broadcast_to(c, shape)
+    per_row = max(1, result.size // max(1, shape[-2]) * k)
     height = max(1, _CHUNK // per_row)
-    for top in range(0, a.shape[-2], height):
+    for top in range(0, shape[-2], height):
         rows = slice(top, top + height)
-        d = result[..., rows, :]
+        own = rows if b.shape[-3] > 1 else slice(None)
+        d, kind = c[..., rows, :], c_type or unit.acc
         for start in range(0, a.shape[-1], k):
             part = slice(start, start + k)
-            d = step(unit, a[..., rows, None, part], b[..., None, :, part], d, start, rows)
+            d = step(unit, a[..., rows, None, part], b[..., own, :, part], d,
+                     Place(start, rows, kind))
+            kind = unit.acc
         result[..., rows, :] = d
     return result
 
 
-def _fused(unit: Unit, a: Words, b: Words, c: Words, start: int, rows: slice) -> Words:
-    return _blocks(unit, a, b, c, unit.block(a.shape[-1]))
+def _fused(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
+    return _blocks(unit, a, b, c, place.c_type)
 
 
-def _blocks(unit: Unit, a: Words, b: Words, c: Words, block: int, a_type: str = "",
-            b_type: str = "") -> Words:
+def _blocks(unit: Unit, a: Words, b: Words, c: Words, c_type: str) -> Words:
     """Consecutive fused blocks, each result the next accumulator."""
-    left, right = split(a_type or unit.a, a), split(b_type or unit.b, b)
+    left, right = split(unit.a, a), split(unit.b, b)
+    block = unit.block(a.shape[-1])
     for at in range(0, a.shape[-1], block):
         part = slice(at, at + block)
         c = tfs(left[..., part], right[..., part], c, fraction=unit.fraction,
-                rounding=unit.rounding, floor=unit.floor)
+                rounding=unit.rounding, floor=unit.floor, c_type=c_type)
+        c_type = unit.acc
     return c
 
 
-def _rewrite(unit: Unit, a: Words, b: Words, c: Words, start: int, rows: slice) -> Words:
+def _rewrite(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
     """FP8 on F16 instructions: k mod 4 in {0, 1} first, from zero; c is added at the end."""
     k = np.arange(a.shape[-1])
     order = np.concatenate([k[k % 4 < 2], k[k % 4 >= 2]])
-    block = unit.block(a.shape[-1])
-    fused = _blocks(unit, a[..., order], b[..., order], np.zeros_like(c), block)
+    fused = _blocks(unit, a[..., order], b[..., order], np.zeros_like(c), unit.acc)
     return ieee.add(c, fused, unit.acc)
 
 
 def _scaled_step(unit: Unit, scale_a: Words, scale_b: Words) -> Step:
-    def step(unit: Unit, a: Words, b: Words, c: Words, start: int, rows: slice) -> Words:
-        blocks = slice(start // unit.scale_block, (start + a.shape[-1]) // unit.scale_block)
-        left, right = scale_a[..., rows, None, blocks], scale_b[..., None, :, blocks]
+    def step(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
+        first = place.start // unit.scale_block
+        blocks = slice(first, first + a.shape[-1] // unit.scale_block)
+        left, right = scale_a[..., place.rows, None, blocks], scale_b[..., None, :, blocks]
         if unit.algorithm == "groups":
             return groups(unit, a, b, c, left, right)
         exponent, nan = scale_exponents(left[..., 0], right[..., 0])
@@ -137,25 +155,25 @@ def _scaled_step(unit: Unit, scale_a: Words, scale_b: Words) -> Step:
 
 
 def _integers(name: str, words: Words) -> NDArray[np.int64]:
-    bits = _INTEGER_BITS[name]
+    bits = formats.get(name).bits
     value = words.astype(np.int64) & ((1 << bits) - 1)
     return value - ((value >> (bits - 1)) << bits) if name[0] == "s" else value
 
 
-def _integer(unit: Unit, a: Words, b: Words, c: Words, start: int, rows: slice) -> Words:
+def _integer(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
     total = (_integers(unit.a, a) * _integers(unit.b, b)).sum(axis=-1) + _integers("s32", c)
     if unit.saturate:
         total = np.clip(total, -(1 << 31), (1 << 31) - 1)
     return total.astype(np.uint32)
 
 
-def _bits(unit: Unit, a: Words, b: Words, c: Words, start: int, rows: slice) -> Words:
+def _bits(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
     joined = a ^ b if unit.variant == "xor" else a & b
     count = (joined & 1).sum(axis=-1, dtype=np.int64)
     return (count + c.astype(np.int64)).astype(np.uint32)
 
 
-def _doubles(unit: Unit, a: Words, b: Words, c: Words, start: int, rows: slice) -> Words:
+def _doubles(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
     total = c.view(np.float64)
     left, right = a.view(np.float64), b.view(np.float64)
     for k in range(a.shape[-1]):
@@ -163,17 +181,19 @@ def _doubles(unit: Unit, a: Words, b: Words, c: Words, start: int, rows: slice) 
     return total.view(np.uint64)
 
 
-def _singles(unit: Unit, a: Words, b: Words, c: Words, start: int, rows: slice) -> Words:
+def _singles(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
     """m8n8k4 on CUDA cores: an FP32 chain from zero, then one addition of c."""
     left, right = (x.view(np.float16).astype(np.float32) for x in (a, b))
     total = np.zeros(c.shape, np.float32)
     for k in range(a.shape[-1]):
         total = ieee.fma32(left[..., k], right[..., k], total)
-    if unit.acc == "f32":
+    if unit.acc == place.c_type == "f32":
         return ieee.add(c, total.view(np.uint32), "f32")
+    start = formats.decode(c, place.c_type)
     with np.errstate(all="ignore"):
-        half = (c.view(np.float16).astype(np.float32) + total).astype(np.float16)
-    return np.where(np.isnan(half), np.uint16(0x7FFF), half.view(np.uint16))
+        result = (start.astype(np.float32) + total).astype(formats.dtype_of(unit.acc))
+    nan = formats.get(unit.acc).nan_word
+    return np.where(np.isnan(result), nan, result.view(formats.get(unit.acc).dtype))
 
 
 _STEPS: dict[str, Step] = {
