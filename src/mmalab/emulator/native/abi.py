@@ -52,6 +52,7 @@ class Context(IntEnum):
     WARPS = 34            # warps of the CTA
     STANDING = 35         # i32 [rows]: site at which a warp left compiled code, or -1
     VERSION = 36          # counts what another warp may wait for: releases, stores, exits
+    BARRIER_WAITS = 38    # warps that waited at barrier 0 and were released
     FILTER = 37           # the race filter's state of the CTA, see filter.py
     WORDS = 48
 

@@ -1,10 +1,9 @@
 """How a program is cut for compilation, and at which sites compiled code stops.
 
-A *region* is a run of sites that control enters only at the top: cut at branches and their targets,
-around every stop (a site that the NumPy executors do: no code generator, barriers, traps), and, for
-divergent warps, around every collective, because there lanes may have to wait for each other. Full
-warps run the coarse cut, divergent ones the fine one. A program counter is a site number, so both
-cuts, and the interpreter, understand it.
+A *region* is a run of sites that control enters only at the top: cut at branches and their targets
+and around every stop (a site that the NumPy executors do: no code generator, a trap, a collective of
+a divergent warp). Full and divergent warps have different stops, hence a cut each. A program counter
+is a site number, so both cuts, and the interpreter, understand it.
 """
 
 from __future__ import annotations
@@ -12,21 +11,11 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from mmalab.emulator.program import Program, Site
+from mmalab.emulator.program import Imm, Program, Site
 
-__all__ = ["COLLECTIVES", "Region", "cut", "is_branch", "is_collective", "is_exit"]
+__all__ = ["Region", "cut", "is_branch", "is_cta_barrier", "is_exit"]
 
 _BRANCHES = frozenset({"bra", "brx.idx"})
-COLLECTIVES = frozenset({
-    "shfl.sync", "vote.sync", "match.sync", "redux.sync", "elect.sync", "bar.warp.sync",
-    "mma.sync", "mma.sp", "wmma.load", "wmma.store", "wmma.mma", "ldmatrix", "stmatrix",
-    "movmatrix",
-})
-
-
-def is_collective(site: Site) -> bool:
-    """Whether lanes execute the site together and may have to wait for each other."""
-    return site.form.family in COLLECTIVES
 
 
 def is_branch(site: Site) -> bool:
@@ -39,6 +28,15 @@ def is_exit(site: Site) -> bool:
     return site.form.family in ("exit", "ret")
 
 
+def is_cta_barrier(site: Site) -> bool:
+    """``bar.sync 0;`` by the whole CTA, which the compiled scheduler completes by itself."""
+    ops = site.operands
+    return (
+        site.form.family == "bar.sync" and site.guard is None and len(ops) == 1
+        and isinstance(ops[0], Imm) and ops[0].word == 0
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Region:
     """Sites [start, stop); `number` counts regions of one cut."""
@@ -48,17 +46,18 @@ class Region:
     stop: int
 
 
-def cut(program: Program, stops: AbstractSet[int], *, fine: bool) -> tuple[Region, ...]:
+def cut(program: Program, stops: AbstractSet[int]) -> tuple[Region, ...]:
     """Cut `program`; `stops` are sites that compiled code leaves to Python."""
     starts = {0} | {block.start for block in program.blocks}
     for site in program.sites:
-        around = site.index in stops or (fine and is_collective(site))
-        if around:
+        if site.index in stops:
             starts.add(site.index)
-        if around or is_branch(site) or is_exit(site):
+        ends = is_branch(site) or is_exit(site) or is_cta_barrier(site)
+        if ends or site.index in stops:
             starts.add(site.index + 1)
     ordered = sorted(s for s in starts if s < len(program.sites))
-    ends = [*ordered[1:], len(program.sites)]
+    ends_at = [*ordered[1:], len(program.sites)]
     return tuple(
-        Region(i, start, stop) for i, (start, stop) in enumerate(zip(ordered, ends, strict=True))
+        Region(i, start, stop)
+        for i, (start, stop) in enumerate(zip(ordered, ends_at, strict=True))
     )

@@ -7,7 +7,7 @@ region under their mask, and looks again. Lowest first is what makes lanes meet 
 a region has used up the warp's fuel while lanes stand elsewhere, the next dispatch takes the lowest
 site *above* it, so a lane that others spin for gets its turn.
 
-A site that compiled code does not know is a *stop*: the program counters say so, the code returns,
+A site that compiled code does not know, a collective of a divergent warp among them, is a *stop*: the program counters say so, the code returns,
 and Python executes the site for all warps that stand at it as one NumPy operation. An access that
 compiled code cannot vouch for (lanes in different buffers, out of bounds) calls back for one warp.
 """
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from mmalab.emulator.native.abi import Code, Context
 from mmalab.emulator.native.emit import FunctionWriter, Value, const, vector
 from mmalab.emulator.native.liveness import Key, reads_of, writes_of
-from mmalab.emulator.native.regions import Region, is_branch, is_collective, is_exit
+from mmalab.emulator.native.regions import Region, is_branch, is_cta_barrier, is_exit
 from mmalab.emulator.native.scope import V1, V32, Frame, Scope
 from mmalab.emulator.program import Op, Program, Site, Target
 from mmalab.emulator.state import Status
@@ -80,8 +80,10 @@ class StepWriter:
         *,
         masked: bool,
         options: AbstractSet[str] = frozenset(),
+        first_counter: int = 0,
     ) -> None:
         self.program = program
+        self.first_counter = first_counter
         self.regions = regions
         self.stops = stops
         self.live_out = live_out
@@ -91,6 +93,7 @@ class StepWriter:
         self.options = options
         #: Names and texts of functions that generated code calls (one per mma form).
         self.helpers: dict[str, str] = {}
+        self._scratch: dict[str, tuple[Value, int]] = {}
         name = "step_masked" if masked else "step_full"
         self.f = FunctionWriter("i32", name, ["ptr", "i32"], "nounwind")
         self.frame = self._frame()
@@ -122,6 +125,14 @@ class StepWriter:
             p=base(Context.P, 4 * slots.get("p", 0)),
             pc=base(Context.PC, 128), status=base(Context.STATUS, 32),
         )
+
+    def scratch(self, name: str, count: int, size: int) -> Value:
+        """Stack space for `count` registers of `size` bytes, shared by all users of `name`."""
+        known = self._scratch.get(name)
+        if known is None or known[1] < count * size:
+            known = (self.f.alloca(f"[{count * size} x i8]"), count * size)
+            self._scratch[name] = known
+        return known[0]
 
     # --- the warp's program counters and status
 
@@ -232,11 +243,9 @@ class StepWriter:
         for index in range(region.start, region.stop):
             site = self.program.sites[index]
             f.comment(f"{site.line}: {site.text}")
-            if is_branch(site) or is_exit(site):
+            if is_branch(site) or is_exit(site) or is_cta_barrier(site):
                 self._end(region, scope, site)
                 return
-            if self.masked and is_collective(site):
-                self._meet(scope, site)
             writer = SiteWriter(self, scope, site, scope.active(site.guard))
             if not self.generators[site.form.family](writer):
                 raise AssertionError(f"{site.form.key}: the generator changed its mind")
@@ -250,7 +259,7 @@ class StepWriter:
 
     def _count(self, region: Region) -> None:
         f = self.f
-        at = f.offset(self.frame.pointer(Context.BLOCKS), 8 * region.number)
+        at = f.offset(self.frame.pointer(Context.BLOCKS), 8 * (self.first_counter + region.number))
         f.store(f.binary("add", f.load("i64", at, 8), const("i64", 1)), at, 8)
 
     def callback(self, scope: Scope, site: Site, active: Value | None) -> None:
@@ -319,6 +328,8 @@ class StepWriter:
         scope.flush(self.live_out[site.index])
         if is_exit(site):
             self._exit(active)
+        elif is_cta_barrier(site):
+            self._barrier(site)
         elif site.guard is None:
             self._goto(region, _target(site))
         else:
@@ -363,6 +374,14 @@ class StepWriter:
             chosen = f.select(here, const(V32, target), chosen)
         return chosen
 
+    def _barrier(self, site: Site) -> None:
+        """The whole warp waits at barrier 0; the scheduler counts."""
+        f = self.f
+        self.set_pcs(const(V32, site.index + 1))
+        f.store(const(_V8, int(Status.BARRIER)), self.frame.status, 32)
+        f.store(const("i32", site.index), self.per_row(Context.STANDING), 4)
+        self.leave(Code.BARRIER)
+
     def _exit(self, active: Value | None) -> None:
         """An unguarded exit (guarded ones are stops): the region's lanes end."""
         f = self.f
@@ -375,30 +394,6 @@ class StepWriter:
             f.branch("dispatch")
         else:
             self.leave(Code.EXIT)
-
-    # --- collectives of divergent warps
-
-    def _meet(self, scope: Scope, site: Site) -> None:
-        """Lanes that the collective names must stand here; otherwise Python gathers them."""
-        f = self.f
-        bits = f.load("i32", self.mask_slot, 4)
-        named = self._named_lanes(scope, site, bits)
-        missing = f.binary("and", named, f.binary("xor", bits, const("i32", -1)))
-        met, gather = f.fresh_label("met"), f.fresh_label("gather")
-        f.branch_if(f.compare("icmp eq", missing, const("i32", 0)), met, gather)
-        f.label(gather)
-        self._stand(site.index)
-        f.label(met)
-
-    def _named_lanes(self, scope: Scope, site: Site, bits: Value) -> Value:
-        """The member mask that the first executing lane gives; all living lanes for .aligned."""
-        f = self.f
-        for spec, op in zip(site.form.operands, site.operands, strict=False):
-            if spec.name == "mask":
-                first = f.call("i32", "llvm.cttz.i32", [bits, const("i1", 1)])
-                return f.extract(scope.read(op, "u32"), first)
-        ended = f.cast("bitcast", self._with_status(Status.EXITED), "i32")
-        return f.binary("xor", ended, const("i32", -1))
 
 
 def _target(site: Site) -> int:

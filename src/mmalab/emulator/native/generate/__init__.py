@@ -8,8 +8,8 @@ the specification that the generator must equal bit for bit.
 from __future__ import annotations
 
 from mmalab.emulator.native.generate import (
+    arithmetic,
     convert,
-    floats,
     integers,
     matrix,
     memory,
@@ -17,7 +17,7 @@ from mmalab.emulator.native.generate import (
     warps,
 )
 from mmalab.emulator.native.generate.registry import GENERATORS
-from mmalab.emulator.native.generate.special import special
+from mmalab.emulator.native.generate.special import KNOWN, special
 
-__all__ = ["GENERATORS", "convert", "floats", "integers", "matrix", "memory", "moves", "special",
-           "warps"]
+__all__ = ["GENERATORS", "KNOWN", "arithmetic", "convert", "integers", "matrix", "memory", "moves",
+           "special", "warps"]

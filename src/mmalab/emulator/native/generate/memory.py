@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from mmalab.emulator.native.abi import Context
 from mmalab.emulator.native.emit import Value, const, vector
+from mmalab.emulator.native.filter import Filter
 from mmalab.emulator.native.generate.registry import generates
 from mmalab.emulator.native.scope import V1, V32, V64, width
 from mmalab.emulator.native.step import SiteWriter
-from mmalab.emulator.program import Addr, Op, Reg, Vec
+from mmalab.emulator.program import Addr, Imm, Op, Reg, Vec
 
-__all__ = ["Place", "count_lanes", "locate", "shared_place"]
+__all__ = ["Place", "count_lanes", "locate", "shared_place", "split", "watch"]
 
 #: Spaces with a fast path; the rest goes to the executor.
 _FAST = frozenset({"global", "shared", "shared::cta", "", "const", "local", "param"})
@@ -31,6 +32,8 @@ class Place:
     base: Value
     offsets: Value
     slow: Value
+    #: The buffer's tag, for global memory.
+    tag: Value | None = None
 
 
 def _address(w: SiteWriter, op: Addr, type_: str) -> Value:
@@ -123,7 +126,24 @@ def _buffer(w: SiteWriter, op: Addr, size: int, *, write: bool) -> Place:
         allowed = f.load("i8", f.offset(frame.pointer(Context.TAG_WRITABLE), tag))
         bad = f.binary("or", bad, f.compare("icmp eq", allowed, const("i8", 0)))
     some = f.compare("icmp ne", bits, const("i32", 0))
-    return Place(base, offsets, f.binary("or", wrong, f.binary("and", bad, some)))
+    return Place(base, offsets, f.binary("or", wrong, f.binary("and", bad, some)), tag)
+
+
+def watch(w: SiteWriter, place: Place, space: str, size: int, kind: str) -> None:
+    """Tell the race filter, where the run has one; `kind` is read, write or copy."""
+    if "filter" not in w.step.options or space.partition("::")[0] in ("local", "param", "const"):
+        return
+    f, frame = w.f, w.frame
+    block = frame.pointer(Context.FILTER)
+    first = f.cast("trunc", frame.word(Context.FIRST_ROW), "i32")
+    warp = f.binary("sub", frame.row, first)
+    rest = [w.scope.bits(w.active), const("i32", size), warp, const("i32", w.site.index)]
+    if space.startswith("shared"):
+        f.call("void", f"filter_{kind}", [block, place.offsets, *rest])
+    elif place.tag is not None:
+        table = f.load("ptr", f.offset(block, 8 * Filter.GLOBAL), 8)
+        cells = f.load("ptr", f.offset(table, f.binary("shl", place.tag, const("i64", 3))), 8)
+        f.call("void", f"filter_global_{kind}", [block, cells, place.offsets, *rest])
 
 
 def locate(w: SiteWriter, op: Addr, space: str, size: int, *, write: bool) -> Place:
@@ -201,6 +221,7 @@ def _load(w: SiteWriter) -> bool:
     place = locate(w, address, space, bytes_ * len(targets), write=False)
     slow, merge = split(w, place)
     count_lanes(w, place, space, bytes_ * len(targets))
+    watch(w, place, space, bytes_ * len(targets), "read")
     signed = type_[0] == "s"
     fast_values = []
     for i, target in enumerate(targets):
@@ -236,6 +257,7 @@ def _store(w: SiteWriter) -> bool:
     place = locate(w, address, space, bytes_ * len(sources), write=True)
     slow, merge = split(w, place)
     count_lanes(w, place, space, bytes_ * len(sources))
+    watch(w, place, space, bytes_ * len(sources), "write")
     wide = f.resize(place.offsets, V64)
     for i, value in enumerate(values):
         if bits < 32:
@@ -285,7 +307,9 @@ def _copy(w: SiteWriter) -> bool:
     place = Place(to.base, to.offsets,
                   f.binary("or", f.binary("or", to.slow, slow_read), f.binary("and", above, partial)))
     slow, merge = split(w, place)
-    count_lanes(w, Place(come.base, come.offsets, come.slow), "global", bytes_)
+    count_lanes(w, come, "global", bytes_)
+    watch(w, to, "shared", bytes_, "copy")
+    watch(w, come, "global", bytes_, "read")
     f.call("void", f"copy{bytes_}", [
         to.base, f.resize(to.offsets, V64), come.base, come.offsets, amounts,
         w.scope.bits(w.active)])
@@ -299,6 +323,24 @@ def _copy(w: SiteWriter) -> bool:
 
 
 @generates("cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all")
-def _nothing_pending(w: SiteWriter) -> bool:
-    """With copies completed at issue there is nothing to commit or to wait for."""
-    return "events" not in w.step.options and "deferred" not in w.step.options
+def _groups(w: SiteWriter) -> bool:
+    """With copies completed at issue only the race filter wants to know of groups."""
+    if "events" in w.step.options or "deferred" in w.step.options:
+        return False
+    if "filter" not in w.step.options:
+        return True
+    if w.active is not None:
+        return False  # groups of single lanes: the exact model's
+    f, family = w.f, w.site.form.family
+    first = f.cast("trunc", w.frame.word(Context.FIRST_ROW), "i32")
+    warp = f.binary("sub", w.frame.row, first)
+    newest = 0
+    if family == "cp.async.wait_group":
+        count = w.operands[0]
+        if not isinstance(count, Imm):
+            return False
+        newest = count.word
+    name = "filter_commit" if family == "cp.async.commit_group" else "filter_wait"
+    left = const("i32", -1 if family == "cp.async.wait_all" else newest)
+    f.call("void", name, [w.frame.pointer(Context.FILTER), warp, left])
+    return True

@@ -1,0 +1,19 @@
+"""The executors, one file per group of families; importing this package registers them all."""
+
+from mmalab.emulator.execute import (
+    arithmetic,
+    atomic,
+    barrier,
+    bits,
+    compare,
+    control,
+    convert,
+    memory,
+    warp,
+)
+from mmalab.emulator.execute.registry import EXECUTORS, fidelity_of
+
+__all__ = [
+    "EXECUTORS", "arithmetic", "atomic", "barrier", "bits", "compare", "control", "convert",
+    "fidelity_of", "memory", "warp",
+]

@@ -1,0 +1,216 @@
+"""CTA barriers, mbarriers, cp.async, fences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.emulator.async_engine import Arrival, Copy
+from mmalab.emulator.barriers import Kind
+from mmalab.emulator.events import (
+    CpAsync, CpAsyncArrive, CpAsyncCommit, CpAsyncWait, Fence,
+)
+from mmalab.emulator.execute.registry import executes
+from mmalab.emulator.execute.traffic import count_shared
+from mmalab.emulator.lanes import Lanes
+from mmalab.emulator.program import Imm, Reg, Unused
+from mmalab.emulator.state import pack
+
+__all__: list[str] = []
+
+
+# --- CTA barriers ---------------------------------------------------------------------------------
+
+@executes("bar.sync")
+def _sync(lanes: Lanes) -> None:
+    _arrive_all(lanes, "sync", 0)
+
+
+@executes("bar.arrive")
+def _arrive(lanes: Lanes) -> None:
+    _arrive_all(lanes, "arrive", 0)
+
+
+@executes("bar.red")
+def _reduce(lanes: Lanes) -> None:
+    _arrive_all(lanes, "red", 1)
+
+
+def _arrive_all(lanes: Lanes, kind: Kind, first: int) -> None:
+    """Each warp arrives with the barrier and the count of its first lane."""
+    idents = lanes.read(first)
+    counts = (lanes.read(first + 1) if len(lanes.operands) > first + 1
+              and not isinstance(lanes.operands[first + 1], Unused) else np.zeros_like(idents))
+    votes = lanes.predicate(first + 2) if kind == "red" else np.zeros(lanes.mask.shape, bool)
+    for position, row in enumerate(lanes.rows.tolist()):
+        active = lanes.mask[position]
+        for ident in np.unique(idents[position][active]).tolist():
+            some = active & (idents[position] == ident)
+            lane = int(np.nonzero(some)[0][0])
+            lanes.machine.barriers.arrive(
+                lanes.site, row, int(pack(some)), ident, int(counts[position, lane]), kind,
+                votes=int(pack(votes[position] & some)))
+
+
+# --- fences ---------------------------------------------------------------------------------------
+
+_LEVELS = {"cta": "cta", "gl": "gpu", "sys": "sys"}
+
+
+@executes("fence", "membar")
+def _fence(lanes: Lanes) -> None:
+    """Memory is always up to date here; the sanitizers want to know."""
+    if not lanes.machine.observed:
+        return
+    semantics: Any = lanes.modifier("sem", "sc" if lanes.has("level") else "acq_rel")
+    scope = lanes.modifier("scope") or _LEVELS.get(lanes.modifier("level"), "")
+    proxy = lanes.modifier("proxykind")
+    if proxy and lanes.has("space"):
+        proxy = f"{proxy}.{lanes.modifier('space')}"
+    if "mbarrier_init" in lanes.site.form.key:
+        proxy = "mbarrier_init"
+    for position, row in enumerate(lanes.rows.tolist()):
+        mask = int(pack(lanes.mask[position]))
+        if mask:
+            cta, warp = lanes.machine.state.where(row)
+            lanes.machine.emit(Fence(cta, warp, lanes.site.index, mask, semantics, scope, proxy))
+
+
+# --- mbarriers ------------------------------------------------------------------------------------
+
+@executes("mbarrier.init")
+def _init(lanes: Lanes) -> None:
+    lanes.machine.mbarriers.init(lanes, lanes.address(0), lanes.read(1))
+
+
+@executes("mbarrier.inval")
+def _invalidate(lanes: Lanes) -> None:
+    lanes.machine.mbarriers.invalidate(lanes, lanes.address(0))
+
+
+@executes("mbarrier.arrive", "mbarrier.arrive_drop")
+def _mbarrier_arrive(lanes: Lanes) -> None:
+    count: Any = np.uint32(1)
+    announce: Any = 0
+    if len(lanes.operands) > 2:
+        if "expect_tx" in lanes.site.form.key.split("."):
+            announce = lanes.read(2)
+        else:
+            count = lanes.read(2)
+    drop = lanes.site.form.family == "mbarrier.arrive_drop"
+    tokens = lanes.machine.mbarriers.arrive(
+        lanes, lanes.address(1), count, expect=announce, drop=drop,
+        no_complete=lanes.has("noComplete"), op="arrive_drop" if drop else "arrive")
+    lanes.write(0, tokens)
+
+
+@executes("mbarrier.expect_tx", "mbarrier.complete_tx")
+def _transact(lanes: Lanes) -> None:
+    op = lanes.site.form.family.partition(".")[2]
+    lanes.machine.mbarriers.transact(lanes, lanes.address(0), lanes.read(1), op=op)
+
+
+@executes("mbarrier.test_wait", "mbarrier.try_wait")
+def _wait(lanes: Lanes) -> None:
+    op = lanes.site.form.family.partition(".")[2]
+    if lanes.has("parity"):
+        parity = lanes.read(2) & np.uint32(1)
+    else:
+        parity = (lanes.read(2) >> np.uint64(63)).astype(np.uint32)
+    lanes.write(0, lanes.machine.mbarriers.test(lanes, lanes.address(1), parity, op=op))
+
+
+@executes("mbarrier.pending_count")
+def _pending(lanes: Lanes) -> None:
+    state = lanes.read(1)
+    lanes.write(0, (state >> np.uint64(43) & np.uint64((1 << 20) - 1)).astype(np.uint32))
+
+
+# --- cp.async -------------------------------------------------------------------------------------
+
+@executes("cp.async")
+def _copy(lanes: Lanes) -> None:
+    destinations, sources = lanes.address(0), lanes.address(1)
+    size = _immediate(lanes, 2)
+    engine = lanes.machine.engine
+    read_sizes = _read_sizes(lanes, size)
+    count_shared(lanes, destinations, size, lanes.mask)
+    for position, row in enumerate(lanes.rows.tolist()):
+        active = lanes.mask[position]
+        if not active.any():
+            continue
+        if lanes.machine.observed:
+            cta, warp = lanes.machine.state.where(row)
+            lanes.machine.emit(CpAsync(
+                cta, warp, lanes.site.index, int(pack(active)), destinations[position].copy(),
+                sources[position].copy(), size, read_sizes[position].copy()))
+        engine.issue(Copy(row, lanes.site, active.copy(), destinations[position],
+                          sources[position], size, read_sizes[position],
+                          engine.committed[row].copy(), lanes.modifier("space", "shared")))
+
+
+def _immediate(lanes: Lanes, index: int) -> int:
+    op = lanes.operands[index]
+    if not isinstance(op, Imm):
+        raise lanes.refuse("this operand must be an immediate")
+    return op.word
+
+
+def _read_sizes(lanes: Lanes, size: int) -> NDArray[np.uint32]:
+    """How many bytes each lane reads: the rest of its destination is zero."""
+    full = np.full(lanes.mask.shape, size, np.uint32)
+    if len(lanes.operands) <= 3 or isinstance(lanes.operands[3], Unused):
+        return full
+    source = lanes.operands[3]
+    if isinstance(source, Reg) and source.file == "p":
+        return np.where(lanes.predicate(3), np.uint32(0), full)
+    asked = lanes.value(source, "u32")
+    too_many = lanes.mask & (asked > size)
+    if too_many.any():
+        position, lane = np.argwhere(too_many)[0].tolist()
+        lanes.machine.report("illegal-value", f"cp.async of {size} bytes with src-size"
+                             f" {int(asked[position, lane])}", site=lanes.site,
+                             row=int(lanes.rows[position]), lane=lane)
+    return np.minimum(asked, size).astype(np.uint32)
+
+
+@executes("cp.async.commit_group")
+def _commit(lanes: Lanes) -> None:
+    for position, row in enumerate(lanes.rows.tolist()):
+        lanes.machine.engine.commit(row, lanes.mask[position])
+        if lanes.machine.observed and lanes.mask[position].any():
+            cta, warp = lanes.machine.state.where(row)
+            lanes.machine.emit(CpAsyncCommit(cta, warp, lanes.site.index,
+                                             int(pack(lanes.mask[position]))))
+
+
+@executes("cp.async.wait_group", "cp.async.wait_all")
+def _wait_group(lanes: Lanes) -> None:
+    newest = -1 if lanes.site.form.family.endswith("all") else _immediate(lanes, 0)
+    for position, row in enumerate(lanes.rows.tolist()):
+        active = lanes.mask[position]
+        lanes.machine.engine.wait(row, active, newest)
+        if lanes.machine.observed and active.any():
+            cta, warp = lanes.machine.state.where(row)
+            lanes.machine.emit(CpAsyncWait(cta, warp, lanes.site.index, int(pack(active)), newest))
+
+
+@executes("cp.async.mbarrier.arrive")
+def _arrive_after_copies(lanes: Lanes) -> None:
+    addresses, noinc = lanes.address(0), lanes.has("noinc")
+    mbarriers, engine = lanes.machine.mbarriers, lanes.machine.engine
+    if not noinc:
+        mbarriers.add(lanes, addresses, np.uint32(1))
+    index = mbarriers.locate(lanes, addresses, quiet=True)
+    for position, row in enumerate(lanes.rows.tolist()):
+        active = lanes.mask[position]
+        if not active.any():
+            continue
+        if lanes.machine.observed:
+            cta, warp = lanes.machine.state.where(row)
+            phases = np.array([mbarriers.phases.get(int(i), -1) for i in index[position]])
+            lanes.machine.emit(CpAsyncArrive(cta, warp, lanes.site.index, int(pack(active)),
+                                             addresses[position].copy(), noinc, phases))
+        engine.issue(Arrival(row, lanes.site, active.copy(), addresses[position], noinc))

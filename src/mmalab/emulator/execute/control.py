@@ -1,0 +1,82 @@
+"""Control flow, and the instructions that do nothing here."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mmalab.emulator.events import Diverge, Exit
+from mmalab.emulator.execute.registry import executes
+from mmalab.emulator.lanes import Lanes
+from mmalab.emulator.program import Target
+from mmalab.emulator.state import pack
+
+__all__: list[str] = []
+
+
+def _targets(lanes: Lanes, index: int) -> tuple[int, ...]:
+    op = lanes.operands[index]
+    if not isinstance(op, Target):
+        raise lanes.refuse("the branch target is not resolved")
+    return op.sites
+
+
+@executes("bra")
+def _branch(lanes: Lanes) -> None:
+    lanes.jump(_targets(lanes, 0)[0], lanes.mask)
+    if lanes.machine.observed and lanes.site.guard is not None:
+        _tell_divergence(lanes)
+
+
+def _tell_divergence(lanes: Lanes) -> None:
+    state = lanes.state
+    for position, row in enumerate(lanes.rows.tolist()):
+        stay = (state.pc[row] == lanes.site.index + 1) & (state.status[row] == 0)
+        taken = lanes.mask[position]
+        if taken.any() and stay.any():
+            cta, warp = state.where(row)
+            lanes.machine.emit(Diverge(cta, warp, lanes.site.index,
+                                       (int(pack(taken)), int(pack(stay & ~taken)))))
+
+
+@executes("brx.idx")
+def _branch_indexed(lanes: Lanes) -> None:
+    table = np.array(_targets(lanes, 1), np.int32)
+    index = lanes.read(0)
+    wild = lanes.mask & (index >= len(table))
+    if wild.any():
+        position, lane = np.argwhere(wild)[0].tolist()
+        lanes.machine.report("illegal-value", f"brx.idx with index {int(index[position, lane])} of"
+                             f" {len(table)} targets", site=lanes.site,
+                             row=int(lanes.rows[position]), lane=lane, fatal=True)
+    lanes.jump(table[np.minimum(index, len(table) - 1)], lanes.mask)
+
+
+@executes("exit", "ret")
+def _exit(lanes: Lanes) -> None:
+    if lanes.machine.observed:
+        for position, row in enumerate(lanes.rows.tolist()):
+            if lanes.mask[position].any():
+                cta, warp = lanes.state.where(row)
+                lanes.machine.emit(Exit(cta, warp, lanes.site.index,
+                                        int(pack(lanes.mask[position]))))
+    lanes.machine.end(lanes.rows, lanes.mask)
+
+
+@executes("trap")
+def _trap(lanes: Lanes) -> None:
+    position, lane = np.argwhere(lanes.mask)[0].tolist()
+    lanes.machine.report("trap", "the kernel executed trap", site=lanes.site,
+                         row=int(lanes.rows[position]), lane=lane, fatal=True,
+                         witness={"lanes": int(pack(lanes.mask[position]))})
+
+
+@executes("call")
+def _call(lanes: Lanes) -> None:
+    raise lanes.refuse("only calls of functions of this module that do not recurse are executed: "
+                       + lanes.site.text.strip())
+
+
+@executes("nanosleep", "pmevent", "pmevent.mask", "setmaxnreg", "griddepcontrol.wait",
+          "griddepcontrol.launch_dependents")
+def _nothing(lanes: Lanes) -> None:
+    """No time passes, and one grid runs alone."""

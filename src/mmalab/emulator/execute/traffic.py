@@ -1,0 +1,128 @@
+"""What a memory access is to the counters and to the listeners.
+
+Shared memory has 32 banks of 4 bytes. A warp's access is served in groups of lanes that together
+want at most 128 bytes (32 lanes of 4 bytes, 8 lanes of 16); a group takes as many wavefronts as its
+busiest bank has different words. Eight lanes of 16 bytes in one row of 128 bytes: one wavefront.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.emulator.events import Access, Semantics
+from mmalab.emulator.lanes import Lanes
+from mmalab.emulator.memory import FIRST_BUFFER_TAG, LOCAL_TAG, PARAM_TAG, SHARED_TAG, TAG_SHIFT
+from mmalab.emulator.state import pack
+
+__all__ = ["count_shared", "observe_access", "wavefronts"]
+
+_BANKS = 32
+_FAR = np.iinfo(np.int64).max
+
+
+def wavefronts(addresses: NDArray[np.uint64], size: int,
+               mask: NDArray[np.bool_]) -> tuple[int, int]:
+    """(wavefronts, the fewest possible) of shared accesses [warps, 32] of `size` bytes a lane."""
+    words = max(size // 4, 1)
+    group = min(32, _BANKS // words) if words <= _BANKS else 1
+    first = (addresses >> np.uint64(2)).astype(np.int64)
+    wanted = first[..., None] + np.arange(words)
+    wanted = np.where(mask[..., None], wanted, _FAR).reshape(-1, group * words)
+    wanted = np.sort(wanted, axis=1)
+    new = np.ones(wanted.shape, bool)
+    new[:, 1:] = wanted[:, 1:] != wanted[:, :-1]
+    new &= wanted != _FAR
+    place = np.arange(len(wanted))[:, None] * _BANKS + (wanted & (_BANKS - 1))
+    load = np.bincount(place[new], minlength=len(wanted) * _BANKS).reshape(-1, _BANKS)
+    ideal = -(-new.sum(axis=1) // _BANKS)
+    return int(load.max(axis=1).sum()), int(ideal.sum())
+
+
+def count_shared(lanes: Lanes, addresses: NDArray[np.uint64], size: int,
+                 mask: NDArray[np.bool_]) -> None:
+    """Add an access to the shared-memory counters."""
+    taken, ideal = wavefronts(addresses, size, mask)
+    counters = lanes.machine.counters
+    counters["shared.wavefronts"] += taken
+    counters["shared.wavefronts.ideal"] += ideal
+    counters[f"shared.wavefronts.{lanes.site.form.family}"] += taken
+
+
+_SPACES: tuple[tuple[Literal["shared", "local", "param"], int], ...] = (
+    ("shared", SHARED_TAG), ("local", LOCAL_TAG), ("param", PARAM_TAG),
+)
+
+
+def observe_access(lanes: Lanes, kind: Literal["read", "write", "atomic"], space: str,
+                   addresses: NDArray[np.uint64], size: int, *, collective: bool = False,
+                   values: NDArray[Any] | None = None) -> None:
+    """Count an access of `size` bytes per lane and tell the listeners.
+
+    `values` [words, warps, 32] are what was written.
+    """
+    for where, inside, plain in _by_space(lanes, space, addresses):
+        active = int(inside.sum())
+        if where == "shared":
+            count_shared(lanes, plain, size, inside)
+        elif where == "global":
+            counters = lanes.machine.counters
+            if kind != "write":
+                counters["global.bytes.read"] += active * size
+            if kind != "read":
+                counters["global.bytes.written"] += active * size
+        if lanes.machine.observed:
+            _tell(lanes, kind, where, inside, plain, size, collective=collective, values=values)
+
+
+def _by_space(lanes: Lanes, space: str, addresses: NDArray[np.uint64],
+              ) -> list[tuple[Any, NDArray[np.bool_], NDArray[np.uint64]]]:
+    if space:
+        return [(space, lanes.mask, addresses)]
+    tags = addresses >> np.uint64(TAG_SHIFT)
+    found: list[tuple[Any, NDArray[np.bool_], NDArray[np.uint64]]] = []
+    beyond = lanes.mask & (tags >= FIRST_BUFFER_TAG)
+    if beyond.any():
+        found.append(("global", beyond, addresses))
+    if beyond.all():
+        return found
+    for name, tag in _SPACES:
+        inside = lanes.mask & (tags == tag)
+        if inside.any():
+            found.append((name, inside, addresses & np.uint64(2**32 - 1)))
+    return found
+
+
+def _tell(lanes: Lanes, kind: Literal["read", "write", "atomic"], where: Any,
+          inside: NDArray[np.bool_], addresses: NDArray[np.uint64], size: int, *,
+          collective: bool, values: NDArray[Any] | None) -> None:
+    semantics: Semantics = lanes.modifier("sem", "relaxed" if kind == "atomic" else "weak")  # type: ignore[assignment]
+    scope = lanes.modifier("scope")
+    if kind == "atomic" and not scope:
+        scope = "gpu"
+    for position, row in enumerate(lanes.rows.tolist()):
+        mask = int(pack(inside[position]))
+        if not mask:
+            continue
+        cta, warp = lanes.machine.state.where(row)
+        written = None
+        if values is not None:
+            raw = np.ascontiguousarray(values[:, position].T)
+            written = raw.view(np.uint8).reshape(32, -1)
+        lanes.machine.emit(Access(
+            cta, warp, lanes.site.index, mask, kind, where, addresses[position].copy(), size,
+            semantics, scope, written, collective, _owners(lanes, where, addresses[position], row)))
+
+
+def _owners(lanes: Lanes, where: str, addresses: NDArray[np.uint64],
+            row: int) -> NDArray[np.int32] | None:
+    """The CTAs whose shared memory the lanes touch, when clusters make that a question."""
+    size = lanes.machine.space.cluster_size
+    if where != "shared" or size == 1:
+        return None
+    first = row // lanes.machine.shape.warps // size * size
+    ranks = (addresses >> np.uint64(24)).astype(np.int64)
+    ctas = lanes.machine.state.ctas
+    return ctas[np.minimum(first + ranks, len(ctas) - 1)].astype(np.int32)
