@@ -22,6 +22,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import struct
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -38,6 +39,8 @@ __all__ = ["Handle", "Processor", "cache_folder", "compile_count", "load", "obje
 
 #: Changes when this file builds other code from the same text.
 _BUILD = "1"
+
+_SYMBOL_TABLE = 2
 
 _lock = threading.RLock()
 _names = count()
@@ -212,6 +215,26 @@ def _compile(text: str, target: Processor, opt: int) -> bytes:
     return bytes(machine.emit_object(module))
 
 
+def _undefined(body: bytes) -> list[str]:
+    """Names that an ELF object leaves to the linker."""
+    if body[:5] != b"\x7fELF\x02":
+        return []
+    (offset,) = struct.unpack_from("<Q", body, 0x28)
+    size, sections = struct.unpack_from("<HH", body, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQII", body, offset + i * size) for i in range(sections)]
+    names = []
+    for kind, start, length, link in ((h[1], h[4], h[5], h[6]) for h in headers):
+        if kind != _SYMBOL_TABLE:
+            continue
+        strings = headers[link][4]
+        for at in range(start, start + length, 24):
+            name, _, section = struct.unpack_from("<IHH", body, at)
+            if name and not section:
+                end = body.index(b"\0", strings + name)
+                names.append(body[strings + name : end].decode())
+    return names
+
+
 @lru_cache(maxsize=1)
 def _jit() -> Any:
     return _binding().create_lljit_compiler()
@@ -219,6 +242,10 @@ def _jit() -> Any:
 
 def _link(body: bytes, functions: Mapping[str, tuple[Any, ...]],
           externals: Mapping[str, int]) -> Handle:
+    missing = [name for name in _undefined(body)
+               if not externals.get(name) and not _binding().address_of_symbol(name)]
+    if missing:  # LLVM would end the process
+        raise ToolError(f"generated code calls {', '.join(missing)}", "no address was given for it")
     builder = _binding().JITLibraryBuilder().add_object_img(body).add_current_process()
     for name, address in externals.items():
         builder = builder.import_symbol(name, address)
