@@ -1,5 +1,18 @@
 """PTX as text in and text out: parse it, print it byte for byte, edit it, write it from Python."""
 
+from mmalab.ptx.edit import (
+    Editor,
+    insert_after,
+    insert_before,
+    print_module,
+    remove,
+    replace,
+    retarget,
+)
 from mmalab.ptx.parser import parse
+from mmalab.ptx.printer import same_structure
 
-__all__ = ["parse"]
+__all__ = [
+    "Editor", "insert_after", "insert_before", "parse", "print_module", "remove", "replace",
+    "retarget", "same_structure",
+]

@@ -33,13 +33,15 @@ BLANK = r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?s:.*?)\*/|^\#[ \t]*+(?:line[ \t]++)?\d[^
 _SKIP = re.compile(BLANK + "*+", re.ASCII | re.MULTILINE)
 _SQUEEZE = re.compile(BLANK + "++", re.ASCII | re.MULTILINE)
 _TOKEN = re.compile(
+    rf"{BLANK}*+(?:"
     r"(?P<number>(?:0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]++U?|0[bB][01]++U?"
     r"|(?:\d++\.\d*+|\.\d++)(?:[eE][+-]?\d++)?|\d++[eE][+-]?\d++|0[0-7]*+U?|[1-9]\d*+U?)(?![\w$.]))"
     rf"|(?P<word>{IDENTIFIER}(?:\.[xyzwrgba](?!\w))?|_)"
     r"|(?P<dot>\.[A-Za-z_]\w*+(?:::\w++)*+)"
     r'|(?P<string>"[^"\n]*+")'
-    r"|(?P<operator><<|>>|<=|>=|==|!=|&&|\|\||::|[-+*/%&|^~!?:<>()\[\]{},;=@])",
-    re.ASCII,
+    r"|(?P<operator><<|>>|<=|>=|==|!=|&&|\|\||::|[-+*/%&|^~!?:<>()\[\]{},;=@])"
+    r"|(?P<end>\Z))",
+    re.ASCII | re.MULTILINE,
 )
 _BAD_NUMBER = re.compile(r"[\w$.]+", re.ASCII)
 _OPCODE = re.compile(r"[A-Za-z_]\w*+(?:(?:\.|::)\w++)*+", re.ASCII)
@@ -84,16 +86,14 @@ class Cursor:
     def advance(self) -> None:
         """Go to the next token. Raises SourceError at text that is none."""
         self.last = self.end
-        skipped = _SKIP.match(self.text, self.end)
-        self.start = skipped.end() if skipped else self.end
-        found = _TOKEN.match(self.text, self.start)
-        if found:
-            self.kind, self.value = found.lastgroup or "", found.group()
-            self.end = found.end()
-        elif self.start == len(self.text):
-            self.kind, self.value, self.end = "end", "", self.start
-        else:
+        found = _TOKEN.match(self.text, self.end)
+        if found is None:
+            skipped = _SKIP.match(self.text, self.end)
+            self.start = skipped.end() if skipped else self.end
             self._no_token()
+        self.kind = kind = found.lastgroup or ""
+        self.start, self.end = found.span(kind)
+        self.value = found[kind]
 
     def _no_token(self) -> NoReturn:
         character = self.text[self.start]

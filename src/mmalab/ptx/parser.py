@@ -6,15 +6,18 @@
     >>> module.entries[0].attributes, module.entries[0].body[0].opcode
     ((('.maxntid', '128'),), 'ret')
 
-The parser judges form, never opcodes or targets: any well-formed instruction is accepted, whether or
-not a chip has it. What is not well formed, a missing semicolon included, is a
+The parser judges form, never opcodes or targets: any well-formed instruction is accepted, whether
+or not a chip has it. What is not well formed, a missing semicolon included, is a
 :class:`~mmalab.errors.SourceError` with the line and a caret. No text is skipped, and time and
 depth are bounded on any input.
 """
 
 from __future__ import annotations
 
+import gc
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from mmalab.ptx.declarations import LINKAGE, SPACES, attribute, parameters, variables
 from mmalab.ptx.directives import directive
@@ -22,12 +25,9 @@ from mmalab.ptx.expressions import integer
 from mmalab.ptx.lexer import Cursor, nearest
 from mmalab.ptx.nodes import Directive, Function, Module, Parameter, Statement, Variable
 from mmalab.ptx.operands import Scope
-from mmalab.ptx.statements import Body
+from mmalab.ptx.statements import Body, Spans
 
 __all__ = ["Spans", "parse", "parse_with_spans"]
-
-#: Id of a node -> (start, end) of its text.
-Spans = dict[int, tuple[int, int]]
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(?![\w.])", re.ASCII)
 _MODULE_DIRECTIVES = (".file", ".section", ".pragma", ".alias")
@@ -46,7 +46,8 @@ def parse(text: str, file: str = "<ptx>") -> Module:
     ``str(module)`` is `text`, byte for byte. Raises SourceError, with line and caret, for text that
     is not well formed.
     """
-    return _Parser(text, file, None).module()
+    with _collector_at_rest():
+        return _Parser(text, file, None).module()
 
 
 def parse_with_spans(text: str, file: str = "<ptx>", *, fast: bool = True) -> tuple[Module, Spans]:
@@ -54,8 +55,24 @@ def parse_with_spans(text: str, file: str = "<ptx>", *, fast: bool = True) -> tu
 
     With `fast` False every statement goes through the grammar; the nodes are the same.
     """
-    spans: Spans = {}
-    return _Parser(text, file, spans, fast=fast).module(), spans
+    spans = Spans()
+    with _collector_at_rest():
+        return _Parser(text, file, spans, fast=fast).module(), spans
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Hold the cyclic garbage collector: nodes are many, live on and form no cycles.
+
+    Otherwise it walks all of them again and again, a third of the time of a long file.
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 class _Parser:
@@ -161,6 +178,7 @@ class _Parser:
         while cursor.kind == "dot":
             attributes.append(self._attribute())
         body: tuple[Statement, ...] | None = None
+        inside = cursor.end
         if cursor.at(";"):
             end = cursor.semicolon("a declaration")
         elif cursor.take("{"):
@@ -171,6 +189,8 @@ class _Parser:
         function = Function(name, kind, given, results, body, linkage, tuple(attributes), line)
         self.functions.append(function)
         self.body.note(function, start, end)
+        if body is not None:
+            self.body.note_body(function, inside, end - 1)
 
     def _attribute(self) -> tuple[str, str]:
         cursor = self.cursor

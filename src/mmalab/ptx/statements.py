@@ -18,16 +18,16 @@ costs no more than the statement it stands on.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mmalab.errors import SourceError
 from mmalab.ptx.declarations import SPACES, register_declaration, variables
 from mmalab.ptx.directives import LABELLED, directive
 from mmalab.ptx.lexer import IDENTIFIER, Cursor, nearest
-from mmalab.ptx.nodes import Block, Directive, Guard, Instruction, Label, Statement
+from mmalab.ptx.nodes import Block, Directive, Function, Guard, Instruction, Label, Statement
 from mmalab.ptx.operands import Memo, Scope, operands
 
-__all__ = ["MAX_BLOCKS", "Body"]
+__all__ = ["MAX_BLOCKS", "Body", "Spans"]
 
 #: Nesting of ``{ ... }`` in a body that is still read.
 MAX_BLOCKS = 100
@@ -60,11 +60,21 @@ class _Draft:
     text: str
 
 
-class Body:
-    """Reads bodies of one text. `spans` maps the id of a node to its (start, end) when wanted."""
+@dataclass(slots=True)
+class Spans:
+    """Where nodes are written, by the id of the node: (start, end) offsets.
 
-    def __init__(self, cursor: Cursor, spans: dict[int, tuple[int, int]] | None,
-                 *, fast: bool = True) -> None:
+    `bodies` tells, for functions and blocks, the part between the braces.
+    """
+
+    nodes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    bodies: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+class Body:
+    """Reads bodies of one text, and notes in `spans`, when given, where each node is written."""
+
+    def __init__(self, cursor: Cursor, spans: Spans | None, *, fast: bool = True) -> None:
         self.cursor = cursor
         self.text = cursor.text
         self.spans = spans
@@ -85,7 +95,12 @@ class Body:
     def note(self, node: object, start: int, end: int) -> None:
         """Remember where `node` is written."""
         if self.spans is not None:
-            self.spans[id(node)] = (start, end)
+            self.spans.nodes[id(node)] = (start, end)
+
+    def note_body(self, node: Block | Function, start: int, end: int) -> None:
+        """Remember where the inside of `node` is written."""
+        if self.spans is not None:
+            self.spans.bodies[id(node)] = (start, end)
 
     def statements(self, scope: Scope, depth: int = 0) -> tuple[Statement, ...]:
         """Read from behind ``{`` over the ``}`` that closes it; the cursor stands behind."""
@@ -135,7 +150,7 @@ class Body:
             append(statement)
             counted, position = start, matched.end()
             if spans is not None:
-                spans[id(statement)] = (start, position)
+                spans.nodes[id(statement)] = (start, position)
         self._line, self._line_offset = line, counted
         return position
 
@@ -148,8 +163,11 @@ class Body:
         if cursor.kind == "dot":
             return self._dotted(found, scope, start, line)
         if cursor.take("{"):
-            statement: Statement = Block(self.statements(Scope(scope), depth + 1), line)
+            inside = cursor.last
+            block = Block(self.statements(Scope(scope), depth + 1), line)
+            statement: Statement = block
             end = cursor.last
+            self.note_body(block, inside, end - 1)
         elif cursor.kind == "word" and (name := cursor.label()):
             statement, end = Label(name, line), cursor.last
         elif cursor.kind == "word" or cursor.at("@"):
@@ -208,7 +226,7 @@ class Body:
             self.cursor.fail(f"{self.cursor.value} needs a label before it", legal="name: "
                              f"{self.cursor.value} ...;")
         if self.spans is not None:
-            start = self.spans.pop(id(label))[0]
+            start = self.spans.nodes.pop(id(label))[0]
         return label.name, start, label.line
 
 
