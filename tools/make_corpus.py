@@ -33,7 +33,14 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 CORPUS = REPOSITORY / "tests" / "corpus"
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
-from corpus import cases_cuda, cases_triton  # noqa: E402  (the path comes first)
+from corpus import (  # noqa: E402  (the path comes first)
+    cases_chips,
+    cases_cuda,
+    cases_programs,
+    cases_triton,
+)
+
+CUDA_CASES = [*cases_cuda.CASES, *cases_chips.CASES, *cases_programs.CASES]
 
 #: One file may not be larger, nor all of them together (bytes).
 FILE_LIMIT, TOTAL_LIMIT = 150_000, 2_500_000
@@ -54,11 +61,17 @@ def nvcc_compiler(nvcc: str) -> tuple[str, Compiler]:
     def run(source: Path, target: str) -> str:
         with tempfile.TemporaryDirectory() as folder:
             result = Path(folder) / "out.ptx"
-            subprocess.run([nvcc, f"-arch={target}", "-std=c++17", "-ptx", "-o", str(result),
-                            source.name], check=True, cwd=source.parent)
+            subprocess.run([nvcc, f"-arch={target}", "-std=c++17", *extra_options(source), "-ptx",
+                            "-o", str(result), source.name], check=True, cwd=source.parent)
             return result.read_text()
 
     return f"nvcc{version[1]}", run
+
+
+def extra_options(source: Path) -> list[str]:
+    """What the source's first line asks for: ``// nvcc: --jump-table-density 10``."""
+    first = source.read_text().partition("\n")[0]
+    return first.removeprefix("// nvcc:").split() if first.startswith("// nvcc:") else []
 
 
 def nvrtc_compiler(folder: Path) -> tuple[str, Compiler]:
@@ -135,7 +148,7 @@ def cleaned(text: str, name: str) -> str:
 def write_cuda(compilers: dict[str, Compiler]) -> None:
     """Compiles each (source, target, compiler) that a case asks for, once."""
     wanted = {ptx_name(c, target, compiler): (c["source"], target, compiler)
-              for c in cases_cuda.CASES for target in c["targets"] for compiler in c["compilers"]}
+              for c in CUDA_CASES for target in c["targets"] for compiler in c["compilers"]}
     for name, (source, target, compiler) in sorted(wanted.items()):
         if compiler in compilers:
             text = compilers[compiler](CORPUS / "sources" / "cuda" / source, target)
@@ -154,7 +167,7 @@ def manifest_rows() -> list[Json]:
     """One row per case and PTX file, in the order of the cases."""
     triton_facts: dict[str, Json] = json.loads((CORPUS / "triton.json").read_text())
     rows = []
-    for case in [*cases_cuda.CASES, *cases_triton.CASES]:
+    for case in [*CUDA_CASES, *cases_triton.CASES]:
         for target in case["targets"]:
             for compiler in case["compilers"]:
                 rows.append(_row(case, target, compiler, triton_facts))
@@ -195,6 +208,8 @@ def opcodes(text: str) -> list[str]:
     found = []
     for statement in re.split(r"[;{}]|^\s*[\w$]+:\s", text, flags=re.MULTILINE):
         match = re.match(r"\s*(?:@!?%?[\w$]+\s+)?([a-z]\w*(?:[.:]+\w+)*)(?=\s|$)", statement)
+        if ": ." in statement or ":." in statement:
+            continue
         if match and not statement.lstrip().startswith("."):
             found.append(match[1])
     return found

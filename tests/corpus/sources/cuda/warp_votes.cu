@@ -9,7 +9,8 @@ extern "C" __global__ void votes(const int *x, unsigned *out)
     mine[1] = __any_sync(full, v == 7) * 2 + __all_sync(full, v > -100);
     mine[2] = __match_any_sync(full, v & 7);
     int agree = 0;
-    mine[3] = __match_all_sync(full, v >> 20, &agree) + (agree != 0);
+    mine[3] = __match_all_sync(full, (v >> 20) * static_cast<int>(blockIdx.x), &agree);
+    mine[3] += agree != 0 ? 5 : 0;
     mine[4] = __match_any_sync(full, static_cast<unsigned long long>(v & 3) << 33);
     // Half of the warp goes another way and votes among itself.
     if (threadIdx.x % 2) {

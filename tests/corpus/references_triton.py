@@ -1,0 +1,3 @@
+"""References of the Triton kernels."""
+
+__all__: list[str] = []
