@@ -12,7 +12,7 @@ twin for large matrices and :mod:`mmalab.numerics.fragments` puts registers in f
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,10 +132,16 @@ def _blocks(unit: Unit, a: Words, b: Words, c: Words, c_type: str) -> Words:
 
 
 def _rewrite(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
-    """FP8 on F16 instructions: k mod 4 in {0, 1} first, from zero; c is added at the end."""
+    """FP8 on F16 instructions: k mod 4 in {0, 1} first, from zero; c is added at the end.
+
+    The operands become FP16 numbers first, so a subnormal E4M3 number has FP16's exponent.
+    """
     k = np.arange(a.shape[-1])
     order = np.concatenate([k[k % 4 < 2], k[k % 4 >= 2]])
-    fused = _blocks(unit, a[..., order], b[..., order], np.zeros_like(c), unit.acc)
+    left = formats.convert(a[..., order], unit.a, "f16")
+    right = formats.convert(b[..., order], unit.b, "f16")
+    half = replace(unit, a="f16", b="f16")
+    fused = _blocks(half, left, right, np.zeros_like(c), unit.acc)
     return ieee.add(c, fused, unit.acc)
 
 
