@@ -1,0 +1,6 @@
+"""The sanitizer: a happens-before model over the events of a run.
+
+:class:`HappensBefore` listens to the machine and says which accesses are not ordered and which
+protocols are broken, with a witness for each: the two accesses, the strongest order that does hold
+between them, the missing edge, and the cheapest repair. It never waits for a bad interleaving.
+"""

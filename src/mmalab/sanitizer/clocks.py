@@ -1,0 +1,196 @@
+"""Vector clocks: what an observer knows to have happened before it, in several senses at once.
+
+A clock component is a *lane of an actor*: actor rows 0..W-1 of a CTA are its W warps, rows W..2W-1
+the agents that carry out the cp.async copies of those warps. A :class:`Knowledge` holds, for every
+CTA that the observer has heard of, one array ``[relation, row, lane]`` of counters; counter 7 at
+``[HARD, 2, 5]`` says that everything lane 5 of warp 2 did in its epochs 1..7 is ordered before.
+
+The relations are rows of one array because every synchronisation moves all of them together:
+
+=============  ===================================================================================
+HARD           edges that the documents promise (H of the ordering model)
+PRACTISED      H and what hardware and the large libraries rely on (P): lanes in lockstep
+SCOPELESS      H if every scope were wide enough; only finds words for ``scope-too-narrow``
+EXECUTION      order in time along any synchronisation, relaxed ones included (X)
+FENCED_*       what the observer has fenced at a scope, so that relaxed writes may publish it
+OFFERED_*      what relaxed reads brought, so that a later fence at a scope may accept it
+=============  ===================================================================================
+
+Worked example, message passing with a relaxed flag. Lane 0 of CTA 0 writes data in epoch 1, then
+``fence.acq_rel.gpu`` copies its HARD row to FENCED_HARD; its relaxed store publishes that row.
+Lane 0 of CTA 1 reads the flag relaxed: the row lands in OFFERED_HARD, and only its own fence moves
+it on to HARD. Without the reader's fence the data stays OFFERED, which names ``missing-acquire``;
+without the writer's fence only EXECUTION arrives, which names ``missing-release``.
+
+A Knowledge is immutable: every warp that leaves a barrier can share one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import IntEnum
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "EXECUTION", "FENCED_HARD", "FENCED_PRACTISED", "HARD", "LANES", "LEVELS", "OFFERED_HARD",
+    "OFFERED_PRACTISED", "OFFERED_SCOPELESS", "ORDER", "PRACTISED", "RELATIONS", "SCOPELESS",
+    "SOFT", "Clocks", "Knowledge", "Level", "Route", "lanes_of", "level_of", "mask_of", "accepted", "fenced", "only", "routes",
+]
+
+LANES = 32
+#: [relation, row, lane] counters of one CTA's actors.
+Clocks: TypeAlias = NDArray[np.uint32]
+#: (row of the receiver, row of the sender) pairs.
+Route: TypeAlias = tuple[tuple[int, int], ...]
+
+
+class Level(IntEnum):
+    """How far apart two threads are, and how far a scope reaches."""
+
+    CTA = 0
+    CLUSTER = 1
+    GPU = 2
+
+
+LEVELS = len(Level)
+HARD, PRACTISED, SCOPELESS, EXECUTION = range(4)
+FENCED_HARD = 4
+FENCED_PRACTISED = FENCED_HARD + LEVELS
+OFFERED_HARD = FENCED_PRACTISED + LEVELS
+OFFERED_PRACTISED = OFFERED_HARD + LEVELS
+OFFERED_SCOPELESS = OFFERED_PRACTISED + LEVELS
+RELATIONS = OFFERED_SCOPELESS + 1
+#: Rows in which a lane's own epochs count without any synchronisation.
+ORDER = (HARD, PRACTISED, SCOPELESS, EXECUTION)
+_OFFERED = tuple(range(OFFERED_HARD, RELATIONS))
+#: Rows that all lanes of a converged group share: lockstep moves them, memory order does not.
+SOFT = (PRACTISED, EXECUTION, *_OFFERED)
+
+_SCOPES = {"cta": Level.CTA, "cluster": Level.CLUSTER, "gpu": Level.GPU, "sys": Level.GPU}
+
+
+def level_of(scope: str, default: Level = Level.GPU) -> Level:
+    """The reach of a written scope; `default` when none is written. System peers are not kept."""
+    return _SCOPES.get(scope, default)
+
+
+def lanes_of(mask: int) -> NDArray[np.intp]:
+    """The lane numbers in a mask, ascending."""
+    return np.flatnonzero((mask >> np.arange(LANES)) & 1)
+
+
+def mask_of(flags: NDArray[np.bool_]) -> int:
+    """The mask with bit l set where ``flags[l]``."""
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+class Knowledge:
+    """What one observer knows, per CTA. Never changed after it was built."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Mapping[int, Clocks] | None = None) -> None:
+        self.parts: Mapping[int, Clocks] = {} if parts is None else parts
+
+    def joined(self, other: Knowledge) -> Knowledge:
+        """Component-wise maximum of all relations."""
+        if other is self or not other.parts:
+            return self
+        parts = dict(self.parts)
+        for cta, theirs in other.parts.items():
+            mine = parts.get(cta)
+            parts[cta] = theirs if mine is None or mine is theirs else np.maximum(mine, theirs)
+        return Knowledge(parts)
+
+    def received(self, other: Knowledge, route: Route) -> Knowledge:
+        """Join single rows: for each (to, from) of `route`, row `to` takes in `other`'s `from`."""
+        parts = dict(self.parts)
+        for cta, theirs in other.parts.items():
+            mine = parts.get(cta)
+            fresh = np.zeros_like(theirs) if mine is None else mine.copy()
+            for to, source in route:
+                np.maximum(fresh[to], theirs[source], out=fresh[to])
+            parts[cta] = fresh
+        return Knowledge(parts)
+
+    def look(self, relation: int, cta: NDArray[np.int64], row: NDArray[np.int64],
+             lane: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """Counters known for the given actors' lanes (0 where nothing is known)."""
+        first = int(cta[0])
+        if (cta == first).all():
+            return self._look_in(relation, first, row, lane)
+        known = np.zeros(len(cta), np.uint32)
+        for one in np.unique(cta):
+            here = cta == one
+            known[here] = self._look_in(relation, int(one), row[here], lane[here])
+        return known
+
+    def _look_in(self, relation: int, cta: int, row: NDArray[np.int64],
+                 lane: NDArray[np.int64]) -> NDArray[np.uint32]:
+        part = self.parts.get(cta)
+        if part is None:
+            return np.zeros(len(row), np.uint32)
+        known: NDArray[np.uint32] = part[relation].reshape(-1).take(row * LANES + lane)
+        return known
+
+    def row(self, relation: int, cta: int, row: int) -> NDArray[np.uint32]:
+        """[32] counters known for the lanes of one actor."""
+        part = self.parts.get(cta)
+        return np.zeros(LANES, np.uint32) if part is None else part[relation, row]
+
+
+@cache
+def routes(*, releasing: bool, acquiring: bool, write_level: Level, read_level: Level,
+           distance: Level) -> Route:
+    """Which rows move when a strong read observes a strong write `distance` apart.
+
+    A releasing write publishes the writer's rows as they are, a relaxed one what was fenced. An
+    acquiring read takes them at once, a relaxed one parks them until a fence. A scope on either
+    side that does not reach the other thread leaves only SCOPELESS and EXECUTION.
+    """
+    published = {row: row for row in range(RELATIONS)}
+    if not releasing:
+        published |= {
+            HARD: FENCED_HARD + distance, PRACTISED: FENCED_PRACTISED + distance,
+            SCOPELESS: FENCED_HARD + Level.CTA,
+        }
+    if write_level < distance or (acquiring and read_level < distance):
+        published = {row: published[row] for row in (SCOPELESS, EXECUTION, *_OFFERED)}
+    if acquiring:
+        return tuple(published.items())
+    return tuple(_parked(published, distance, reaches=read_level >= distance))
+
+
+def _parked(published: dict[int, int], distance: Level, *, reaches: bool,
+            ) -> Iterator[tuple[int, int]]:
+    """Rows that a relaxed read moves."""
+    yield EXECUTION, published[EXECUTION]
+    yield OFFERED_SCOPELESS, published[SCOPELESS]
+    for row in _OFFERED:
+        yield row, published[row]
+    if reaches and HARD in published:
+        yield OFFERED_HARD + distance, published[HARD]
+        yield OFFERED_PRACTISED + distance, published[PRACTISED]
+
+
+def accepted(level: Level) -> Route:
+    """Rows that a fence of reach `level` moves on from OFFERED."""
+    hard = [(to, OFFERED_HARD + k) for k in range(level + 1) for to in (HARD, PRACTISED)]
+    soft = [(PRACTISED, OFFERED_PRACTISED + k) for k in range(level + 1)]
+    return (*hard, *soft, (SCOPELESS, OFFERED_SCOPELESS))
+
+
+def fenced(level: Level) -> Route:
+    """Rows that a fence of reach `level` makes publishable by later relaxed writes."""
+    hard = [(FENCED_HARD + k, HARD) for k in range(level + 1)]
+    soft = [(FENCED_PRACTISED + k, PRACTISED) for k in range(level + 1)]
+    return (*hard, *soft)
+
+
+def only(route: Iterable[tuple[int, int]], rows: tuple[int, ...]) -> Route:
+    """The part of a route that ends in `rows`."""
+    return tuple((to, source) for to, source in route if to in rows)

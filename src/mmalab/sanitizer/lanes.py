@@ -1,0 +1,294 @@
+"""The clocks of one warp: what its lanes know, kept once while they agree.
+
+Two tricks keep a converged warp at one Knowledge object instead of 32:
+
+* *Own entries.* Lane l always knows its own epochs, and its own finished copies, without any
+  synchronisation. These diagonal entries live in :attr:`WarpClock.own` ``[relation, actor, lane]``
+  (actor 0 the warp, 1 its cp.async agent), outside the shared object, and are written into it only
+  when a lane publishes what it knows.
+* *Parts.* :attr:`WarpClock.parts` is a partition of the lanes by what they know. It has one part
+  until lanes acquire separately (an elected lane waits on a flag) and again after the next
+  synchronisation of the whole warp.
+
+Example: all 32 lanes store in epoch 4, then ``bar.warp.sync``. Before it, lane 0 knows lane 1 up to
+the previous synchronisation only, so reading lane 1's word is not ordered in HARD; it is ordered in
+PRACTISED because :attr:`WarpClock.together` says that the two lanes run in lockstep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.sanitizer.clocks import (
+    EXECUTION,
+    LANES,
+    ORDER,
+    PRACTISED,
+    RELATIONS,
+    SOFT,
+    Clocks,
+    Knowledge,
+    Level,
+    Route,
+    accepted,
+    fenced,
+    lanes_of,
+    mask_of,
+    only,
+)
+
+__all__ = ["COPIES", "WARP", "Gathering", "Snapshot", "WarpClock"]
+
+#: Actors that a warp has of its own: itself, and its cp.async agent.
+WARP, COPIES = 0, 1
+_LOCKSTEP = (PRACTISED, EXECUTION)
+_SOFT_ROUTE: Route = tuple((row, row) for row in SOFT)
+_BIT = np.uint32(1) << np.arange(LANES, dtype=np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A warp's clocks at one moment, to be read later, lane by lane."""
+
+    cta: int
+    warp: int
+    warps: int
+    parts: tuple[tuple[int, Knowledge], ...]
+    own: NDArray[np.uint32]
+    together: NDArray[np.uint32]
+
+
+class Gathering:
+    """A join in the making: what the arrivals of a barrier generation or phase bring together."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, Clocks] = {}
+        self._seen: list[Knowledge] = []
+
+    def join(self, knowledge: Knowledge) -> None:
+        """Take in everything of `knowledge`. The same object again costs nothing."""
+        if any(knowledge is one for one in self._seen):
+            return
+        self._seen.append(knowledge)
+        for cta, theirs in knowledge.parts.items():
+            mine = self._parts.get(cta)
+            if mine is None:
+                self._parts[cta] = theirs.copy()
+            else:
+                np.maximum(mine, theirs, out=mine)
+
+    def add(self, source: WarpClock | Snapshot, mask: int) -> None:
+        """Take in what the lanes in `mask` know at this moment, their own epochs included."""
+        for lanes, knowledge in source.parts:
+            if lanes & mask:
+                self.join(knowledge)
+        part = self._own_part(source.cta, source.warps)
+        rows = [source.warp, source.warps + source.warp]
+        some = lanes_of(mask)
+        near = lanes_of(int(np.bitwise_or.reduce(source.together[some], initial=0)) | mask)
+        mine = part[:, rows]
+        mine[:, :, some] = np.maximum(mine[:, :, some], source.own[:, :, some])
+        for relation in _LOCKSTEP:
+            known = mine[relation][:, near]
+            mine[relation][:, near] = np.maximum(known, source.own[relation][:, near])
+        part[:, rows] = mine
+
+    def _own_part(self, cta: int, warps: int) -> Clocks:
+        part = self._parts.get(cta)
+        if part is None:
+            part = self._parts[cta] = np.zeros((RELATIONS, 2 * warps, LANES), np.uint32)
+        return part
+
+    def knowledge(self) -> Knowledge:
+        """The finished join. Nothing may be added afterwards."""
+        return Knowledge(self._parts)
+
+    def peek(self) -> Knowledge:
+        """The join so far, to be looked at before anything else is added."""
+        return Knowledge(self._parts)
+
+
+class WarpClock:
+    """The clocks of one warp. `exists` are the lanes that the launch gave it."""
+
+    def __init__(self, cta: int, warp: int, warps: int, exists: int, start: Knowledge) -> None:
+        self.cta = cta
+        self.warp = warp
+        self.warps = warps
+        self.now = 1
+        self.live = exists
+        self.exists = exists
+        self.own = np.zeros((RELATIONS, 2, LANES), np.uint32)
+        self.own[ORDER, WARP] = 1
+        self.together = np.where(_BIT & np.uint32(exists), np.uint32(exists), np.uint32(0))
+        self.parts: list[tuple[int, Knowledge]] = [(0xFFFFFFFF, start)]
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The clocks as they are now, at the cost of a small copy."""
+        return Snapshot(self.cta, self.warp, self.warps, tuple(self.parts), self.own.copy(),
+                        self.together.copy())
+
+    def released(self, mask: int) -> Knowledge:
+        """The join of what the lanes in `mask` know, as a release publishes it."""
+        gathering = Gathering()
+        gathering.add(self, mask)
+        return gathering.knowledge()
+
+    def covers(self, relation: int, by: NDArray[np.int64], cta: NDArray[np.int64],
+               row: NDArray[np.int64], lane: NDArray[np.int64], clock: NDArray[np.int64],
+               ) -> NDArray[np.bool_]:
+        """Which epochs (cta, row, lane, clock) [n] are ordered before lane ``by[n]`` now."""
+        known = self._look(relation, by, cta, row, lane)
+        mine = (row % self.warps == self.warp) & (cta == self.cta)
+        if mine.any():
+            near = self._near(relation, by, lane) & mine
+            own = self.own[relation].reshape(-1).take((row // self.warps) * LANES + lane)
+            known = np.where(near, np.maximum(known, own), known)
+        return np.asarray(known >= clock, np.bool_)
+
+    def _look(self, relation: int, by: NDArray[np.int64], cta: NDArray[np.int64],
+              row: NDArray[np.int64], lane: NDArray[np.int64]) -> NDArray[np.uint32]:
+        if len(self.parts) == 1:
+            return self.parts[0][1].look(relation, cta, row, lane)
+        known = np.zeros(len(by), np.uint32)
+        for mask, knowledge in self.parts:
+            here = (mask >> by) & 1 == 1
+            if here.any():
+                known[here] = knowledge.look(relation, cta[here], row[here], lane[here])
+        return known
+
+    def _near(self, relation: int, by: NDArray[np.int64], lane: NDArray[np.int64],
+              ) -> NDArray[np.bool_]:
+        if relation not in SOFT:
+            return np.asarray(by == lane, np.bool_)
+        return np.asarray((self.together[by] >> lane.astype(np.uint32)) & 1 == 1, np.bool_)
+
+    def unknown(self, relation: int, by: NDArray[np.int64], cta: int, row: int, clock: int,
+                ) -> NDArray[np.uint32]:
+        """Per observing lane ``by[n]``: the mask of the actor's lanes not known up to `clock`."""
+        result = np.zeros(len(by), np.uint32)
+        for mask, knowledge in self.parts:
+            missing = mask_of(knowledge.row(relation, cta, row) < clock)
+            if missing:
+                result[(mask >> by) & 1 == 1] = missing
+        if cta == self.cta and row % self.warps == self.warp and result.any():
+            own = mask_of(self.own[relation, row // self.warps] >= clock)
+            near = self.together[by] if relation in SOFT else _BIT[by]
+            result &= ~(near & np.uint32(own))
+        return result
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def bump(self) -> None:
+        """Start a new epoch: what follows is not covered by what was published before."""
+        self.now += 1
+        self.own[ORDER, WARP] = self.now
+
+    def assign(self, mask: int, knowledge: Knowledge) -> None:
+        """Give the lanes in `mask` this knowledge, which includes what they knew."""
+        parts = [(lanes & ~mask, known) for lanes, known in self.parts if lanes & ~mask]
+        # Lanes that never existed or have ended follow along, so that the warp becomes one part.
+        idle = ~self.live & 0xFFFFFFFF
+        if all(lanes & ~idle == 0 for lanes, _ in parts):
+            parts, mask = [], 0xFFFFFFFF
+        for at, (lanes, known) in enumerate(parts):
+            if known is knowledge:
+                parts[at] = (lanes | mask, known)
+                break
+        else:
+            parts.append((mask, knowledge))
+        self.parts = parts
+
+    def receive(self, mask: int, source: Knowledge, route: Route) -> None:
+        """The lanes in `mask` take `route`; the lanes in lockstep with them take its soft part."""
+        near = self.near(mask) & ~mask
+        soft = only(route, SOFT)
+        for lanes, knowledge in tuple(self.parts):
+            if lanes & mask:
+                self.assign(lanes & mask, knowledge.received(source, route))
+            if lanes & near and soft:
+                self.assign(lanes & near, knowledge.received(source, soft))
+
+    def near(self, mask: int) -> int:
+        """All lanes that run in lockstep with a lane of `mask`, and `mask` itself."""
+        return int(np.bitwise_or.reduce(self.together[lanes_of(mask)], initial=0)) | mask
+
+    def sync(self, mask: int, knowledge: Knowledge | None = None) -> None:
+        """Memory order among the lanes in `mask`: they leave with one knowledge."""
+        joined = self.released(mask) if knowledge is None else knowledge
+        rest = self.near(mask) & ~mask
+        self.assign(mask, joined)
+        if rest:
+            self._soften(rest, joined)
+        self.bump()
+
+    def _soften(self, mask: int, source: Knowledge) -> None:
+        for lanes, knowledge in tuple(self.parts):
+            if lanes & mask:
+                self.assign(lanes & mask, knowledge.received(source, _SOFT_ROUTE))
+
+    def diverge(self, groups: tuple[int, ...]) -> None:
+        """A lockstep group splits: each side keeps what the group had done so far."""
+        union = 0
+        for group in groups:
+            union |= group
+        self._soften(union, self.released(union))
+        for group in groups:
+            self.together[lanes_of(group)] = group
+        self.bump()
+
+    def converge(self, mask: int) -> None:
+        """From here on exactly these lanes run in lockstep; lanes left behind go their own way."""
+        for group in sorted({int(group) for group in self.together[lanes_of(mask)]}):
+            if group & ~mask:
+                self.diverge((group & mask, group & ~mask))
+        self.meet(mask, stay=True)
+
+    def meet(self, mask: int, *, stay: bool) -> None:
+        """Lanes come to one instruction; with `stay` they go on in lockstep."""
+        lanes = lanes_of(mask)
+        if (self.together[lanes] & np.uint32(mask) == mask).all():
+            return
+        self._soften(mask, self.released(mask))
+        if stay:
+            self.together[lanes] = mask
+        self.bump()
+
+    def fence(self, mask: int, level: Level, *, accept: bool, publish: bool) -> None:
+        """fence.acq_rel, .sc, .acquire (accept only) or .release (publish only)."""
+        for lanes, knowledge in tuple(self.parts):
+            here = lanes & mask
+            if here and accept:
+                self.assign(here, knowledge.received(knowledge, accepted(level)))
+        if publish:
+            self._publish(mask, level)
+        self.bump()
+
+    def _publish(self, mask: int, level: Level) -> None:
+        lanes = lanes_of(mask)
+        for to, source in fenced(level):
+            self.own[to][:, lanes] = np.maximum(self.own[to][:, lanes], self.own[source][:, lanes])
+        for part, knowledge in tuple(self.parts):
+            for group in sorted({int(self.together[lane]) for lane in lanes_of(part & mask)}):
+                here = part & mask & group
+                lockstep = Gathering()
+                lockstep.add(self, here)
+                self.assign(here, self._fenced(knowledge, lockstep.knowledge(), level))
+
+    def _fenced(self, knowledge: Knowledge, lockstep: Knowledge, level: Level) -> Knowledge:
+        route = fenced(level)
+        hard = tuple(pair for pair in route if pair[1] not in _LOCKSTEP)
+        soft = tuple(pair for pair in route if pair[1] in _LOCKSTEP)
+        return knowledge.received(knowledge, hard).received(lockstep, soft)
+
+    def leave(self, mask: int) -> None:
+        """The lanes in `mask` have ended."""
+        self.live &= ~mask
+        keep = np.uint32(~mask & 0xFFFFFFFF)
+        self.together &= keep
+        self.together[lanes_of(mask)] = 0

@@ -1,0 +1,152 @@
+"""The happens-before model as a listener: every event goes to the rules that it concerns.
+
+    program, launch  ->  HappensBefore  <-  events, in the order in which the machine executed them
+                              |
+    warps   barriers   publications   cpasync   mbarrier   races   uninitialised
+
+For an access the order of the steps matters: it is *checked* before it *acquires* (an acquiring
+load of a flag races with an ordinary store of the flag even if the flag's value arrived), and it is
+entered under the epoch in which it was made before a release starts the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.emulator import events as ev
+from mmalab.emulator.program import Program
+from mmalab.findings import Finding
+from mmalab.sanitizer.barriers import CtaBarriers
+from mmalab.sanitizer.clocks import lanes_of, level_of
+from mmalab.sanitizer.copies import CopyQueues
+from mmalab.sanitizer.cpasync import CpAsyncRule
+from mmalab.sanitizer.mbarrier import Mbarriers
+from mmalab.sanitizer.publications import Publications
+from mmalab.sanitizer.races import Races
+from mmalab.sanitizer.shadow import Page
+from mmalab.sanitizer.uninitialised import Uninitialised
+from mmalab.sanitizer.unchecked import unchecked_waits
+from mmalab.sanitizer.warps import WarpRules
+from mmalab.sanitizer.witness import Judge, Touch
+from mmalab.sanitizer.world import LaunchShape, World
+
+__all__ = ["HappensBefore"]
+
+#: Words of global memory have no owning CTA.
+_GLOBAL = -1
+
+
+class HappensBefore:
+    """Listens to one run; :meth:`findings` says what was not ordered or not allowed."""
+
+    def __init__(self, program: Program, launch: LaunchShape) -> None:
+        self._world = World(program, launch)
+        queues = CopyQueues()
+        self._races = Races(self._world, Judge(self._world, queues))
+        self._publications = Publications(self._world)
+        self._uninitialised = Uninitialised(self._world)
+        self._copies = CpAsyncRule(self._world, self._races, queues)
+        self._mbarriers = Mbarriers(self._world, self._races, queues)
+        self._barriers = CtaBarriers(self._world, queues)
+        self._warps = WarpRules(self._world)
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            ev.Access: self._access, ev.CpAsync: self._copy, ev.CpAsyncCommit: self._copies.commit,
+            ev.CpAsyncWait: self._copies.wait, ev.CpAsyncArrive: self._mbarriers.copies_arrive,
+            ev.BarrierArrive: self._arrive, ev.BarrierRelease: self._barriers.release,
+            ev.WarpSync: self._warps.sync, ev.Collective: self._warps.collective,
+            ev.Fence: self._publications.fence, ev.Mbarrier: self._mbarrier,
+            ev.Diverge: self._diverge, ev.Reconverge: self._reconverge, ev.Exit: self._exit,
+        }
+
+    def on(self, event: ev.Event) -> None:
+        """Take in one event."""
+        self._handlers[type(event)](event)
+
+    def findings(self) -> list[Finding]:
+        """Everything found, one finding per pair of places, with counts in the witness."""
+        self._uninitialised.finish()
+        unchecked_waits(self._world)
+        return self._world.reports.findings()
+
+    # -- accesses --------------------------------------------------------------------------------
+
+    def _access(self, event: ev.Access) -> None:
+        if not event.mask or event.space in ("const", "param"):
+            return
+        if event.space == "local":
+            self._uninitialised.on(event, event.cta)
+            return
+        self._warps.collisions(event)
+        lanes = lanes_of(event.mask)
+        if event.space == "global":
+            self._touch(event, lanes, None, _GLOBAL)
+            return
+        owners = np.full(len(lanes), event.cta) if event.owners is None else event.owners[lanes]
+        for owner in np.unique(owners).tolist():
+            here = lanes[owners == owner]
+            self._uninitialised.on(_restricted(event, here), owner)
+            self._touch(event, here, self._world.cta(owner).shared, owner)
+
+    def _touch(self, event: ev.Access, lanes: NDArray[np.intp], page: Page | None, owner: int,
+               ) -> None:
+        clock = self._world.clock(event.cta, event.warp)
+        addresses = event.addresses[lanes].astype(np.int64)
+        if event.kind != "read" and page is not None and self._mbarriers.stored(
+                owner, event.warp, event.site, addresses, event.size):
+            return
+        self._races.touch(Touch(
+            clock=clock, row=event.warp, epoch=clock.now, site=event.site,
+            space="global" if page is None else "shared", write=event.kind != "read",
+            strength=_strength(event), addresses=addresses, by=lanes.astype(np.int64),
+            size=event.size, values=None if event.values is None else event.values[lanes]), page)
+        self._publications.on(_restricted(event, lanes), owner, addresses)
+
+    def _copy(self, event: ev.CpAsync) -> None:
+        if event.mask:
+            self._copies.issue(event)
+            self._uninitialised.copied(event)
+
+    def _mbarrier(self, event: ev.Mbarrier) -> None:
+        if event.mask and event.op == "init":
+            self._uninitialised.initialised(event)
+        if event.mask:
+            self._mbarriers.on(event)
+
+    # -- control ---------------------------------------------------------------------------------
+
+    def _arrive(self, event: ev.BarrierArrive) -> None:
+        self._warps.barrier(event)
+        self._barriers.arrive(event)
+
+    def _diverge(self, event: ev.Diverge) -> None:
+        self._world.clock(event.cta, event.warp).diverge(event.groups)
+
+    def _reconverge(self, event: ev.Reconverge) -> None:
+        self._world.clock(event.cta, event.warp).converge(event.mask)
+
+    def _exit(self, event: ev.Exit) -> None:
+        cta = self._world.cta(event.cta)
+        clock = cta.clocks[event.warp]
+        cta.ended.add(clock, event.mask)
+        clock.leave(event.mask)
+
+
+def _restricted(event: ev.Access, lanes: NDArray[np.intp]) -> ev.Access:
+    """The event for some of its lanes only."""
+    mask = sum(1 << lane for lane in lanes.tolist())
+    if mask == event.mask:
+        return event
+    return ev.Access(event.cta, event.warp, event.site, mask, event.kind, event.space,
+                     event.addresses, event.size, event.semantics, event.scope, event.values,
+                     event.collective, event.owners)
+
+
+def _strength(event: ev.Access) -> int:
+    """0 for a weak access, else 1 + the level of its scope; volatile counts as relaxed.sys."""
+    if event.semantics == "weak":
+        return 0
+    return 1 + level_of("sys" if event.semantics == "volatile" else event.scope)

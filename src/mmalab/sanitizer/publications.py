@@ -1,0 +1,176 @@
+"""Release and acquire on ordinary memory words: flags, counters, locks.
+
+A strong write (relaxed and up, volatile, atomic) leaves a *publication* at its word: what the
+writing lane knew, and how it published it. A strong read that observes the word receives it; which
+rows move is :func:`mmalab.sanitizer.clocks.routes`'s table. A store starts a new sequence; an
+atomic continues the one that it finds, so a counter that four CTAs bump carries four publications.
+``red`` publishes and never receives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.emulator.events import Access, Fence
+from mmalab.sanitizer.clocks import (
+    FENCED_HARD,
+    OFFERED_HARD,
+    Knowledge,
+    Level,
+    lanes_of,
+    level_of,
+    routes,
+)
+from mmalab.sanitizer.lanes import Gathering, Snapshot, WarpClock
+from mmalab.sanitizer.world import World
+
+__all__ = ["Publications"]
+
+_RELEASING = ("release", "acq_rel", "sc")
+_ACQUIRING = ("acquire", "acq_rel", "sc")
+_FOLD = 8
+
+
+class _How(NamedTuple):
+    """Who published, and how: equal ones are folded together."""
+
+    cta: int
+    level: Level
+    releasing: bool
+
+
+@dataclass(slots=True)
+class _Publication:
+    """What some lanes of one CTA published at a word, as snapshots until somebody reads it."""
+
+    gathered: Knowledge = field(default_factory=Knowledge)
+    snapshots: list[tuple[Snapshot, int]] = field(default_factory=list)
+    #: Which lanes of which warp have received it as it is now.
+    taken: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def add(self, snapshot: Snapshot, mask: int) -> None:
+        self.snapshots.append((snapshot, mask))
+        self.taken.clear()
+        if len(self.snapshots) > _FOLD:
+            self._fold()
+
+    def _fold(self) -> None:
+        gathering = Gathering()
+        gathering.join(self.gathered)
+        for snapshot, mask in self.snapshots:
+            gathering.add(snapshot, mask)
+        self.gathered = gathering.knowledge()
+        self.snapshots.clear()
+
+    def knowledge(self) -> Knowledge:
+        if self.snapshots:
+            self._fold()
+        return self.gathered
+
+
+class Publications:
+    """The publications of all words, and the objects of fence.sc."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        #: (owner CTA or -1 for global) -> word address -> publications
+        self._words: dict[int, dict[int, dict[_How, _Publication]]] = {}
+        self._fences: dict[tuple[Level, int], Knowledge] = {}
+
+    def on(self, event: Access, owner: int, addresses: NDArray[np.int64]) -> None:
+        """An access by the lanes of the event's mask; `addresses` [n] in their order."""
+        words = self._words.get(owner)
+        if event.semantics == "weak":
+            if words and event.kind == "write":
+                for address in addresses.tolist():
+                    words.pop(address, None)
+            return
+        by_word = _by_word(lanes_of(event.mask), addresses)
+        family = self._world.family(event.site)
+        if words and event.kind != "write" and family != "red":
+            for address, mask in by_word.items():
+                self._receive(event, mask, words.get(address))
+        if event.kind != "read":
+            self._publish(event, by_word, self._words.setdefault(owner, {}))
+
+    def _publish(self, event: Access, by_word: dict[int, int],
+                 words: dict[int, dict[_How, _Publication]]) -> None:
+        clock = self._world.clock(event.cta, event.warp)
+        snapshot = clock.snapshot()
+        level = _level(event)
+        how = _How(event.cta, level, event.semantics in _RELEASING)
+        for address, mask in by_word.items():
+            word = words.setdefault(address, {})
+            if event.kind == "write":
+                word.clear()
+            publication = word.get(how)
+            if publication is None or not (how.releasing or _has_fenced(clock)):
+                # Without release or fence only the order in time moves: the latest says enough.
+                publication = word[how] = _Publication()
+            publication.add(snapshot, mask)
+        clock.bump()
+
+    def _receive(self, event: Access, mask: int, word: dict[_How, _Publication] | None) -> None:
+        if not word:
+            return
+        clock = self._world.clock(event.cta, event.warp)
+        who = (event.cta, event.warp)
+        for how, publication in word.items():
+            if mask & ~publication.taken.get(who, 0) == 0:
+                continue
+            publication.taken[who] = publication.taken.get(who, 0) | mask
+            clock.receive(mask, publication.knowledge(), routes(
+                releasing=how.releasing, acquiring=event.semantics in _ACQUIRING,
+                write_level=how.level, read_level=_level(event),
+                distance=self._world.distance(how.cta, event.cta)))
+
+    def fence(self, event: Fence) -> None:
+        """fence and membar of the generic proxy."""
+        if event.proxy:
+            return
+        clock = self._world.clock(event.cta, event.warp)
+        level = level_of(event.scope)
+        sc = event.semantics == "sc"
+        both = event.semantics in ("sc", "acq_rel", "weak")
+        clock.fence(event.mask, level, accept=both or event.semantics == "acquire",
+                    publish=both or event.semantics == "release")
+        if sc:
+            self._sequence(event, clock, level)
+
+    def _sequence(self, event: Fence, clock: WarpClock, level: Level) -> None:
+        """Sequentially consistent fences whose scopes include each other follow one another."""
+        mine = clock.released(event.mask)
+        objects = [(Level.CTA, event.cta)] if level == Level.CTA else [
+            (Level.CTA, event.cta), (Level.GPU, -1)]
+        for key in objects:
+            earlier = self._fences.get(key)
+            if earlier is not None:
+                clock.receive(event.mask, earlier, _SEQUENCE)
+            self._fences[key] = mine if earlier is None else earlier.joined(mine)
+        clock.bump()
+
+
+_SEQUENCE = tuple((row, row) for row in range(FENCED_HARD))
+
+
+def _by_word(lanes: NDArray[np.intp], addresses: NDArray[np.int64]) -> dict[int, int]:
+    """Word address -> mask of the lanes that touch it."""
+    masks: dict[int, int] = {}
+    for lane, address in zip(lanes.tolist(), addresses.tolist(), strict=True):
+        masks[address] = masks.get(address, 0) | 1 << lane
+    return masks
+
+
+def _has_fenced(clock: WarpClock) -> bool:
+    return any(
+        part[FENCED_HARD:OFFERED_HARD].any()
+        for _, knowledge in clock.parts for part in knowledge.parts.values()
+    ) or bool(clock.own[FENCED_HARD:OFFERED_HARD].any())
+
+
+def _level(event: Access) -> Level:
+    return Level.GPU if event.semantics == "volatile" else level_of(event.scope)

@@ -1,0 +1,267 @@
+"""Shadow memory: for every byte that was touched, who touched it last.
+
+A cell covers `granule` bytes (4 at first, 2 or 1 once a narrower access needs it) and holds
+
+* one *stamp* of the last ordinary write: ``record << 5 | lane``;
+* per reading actor, and per actor that wrote strongly (atomics, relaxed stores), a record and a
+  mask of lanes. Strong accesses do not exclude each other, so all of them must be remembered until
+  an ordinary write that is ordered after them replaces them.
+
+A record (:class:`Ledger`) says which actor, in which epoch, at which instruction. Example: warp 2
+stores ``st.shared.b32 [tile + 4*lane]`` in epoch 3 at site 17; the ledger gets one record
+(row 2, clock 3, site 17) with number 9 and cells 256..287 get the stamps ``9 << 5 | 0..31``.
+
+Nothing is dropped that a later check could need: an older read of the same actor is forgotten only
+when the lanes that read now are ordered after it, and is spilled to a list otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.sanitizer.clocks import HARD, LANES
+from mmalab.sanitizer.lanes import WarpClock
+
+__all__ = ["Column", "GlobalShadow", "Ledger", "Page", "Portion", "Slot", "SlotKey"]
+
+_PAGE_BYTES = 4096
+
+
+class Column(IntEnum):
+    """Columns of the ledger."""
+
+    CTA = 0
+    ROW = 1
+    CLOCK = 2
+    WARP = 3
+    SITE = 4
+    MASK = 5
+    STRENGTH = 6
+    WRITE = 7
+
+
+class Ledger:
+    """All accesses, as rows of one integer table. Equal accesses share a row; row 0 is nobody."""
+
+    def __init__(self) -> None:
+        self.table = np.zeros((256, len(Column)), np.int64)
+        self._numbers: dict[tuple[int, ...], int] = {(): 0}
+
+    def note(self, *, cta: int, row: int, clock: int, warp: int, site: int, mask: int,
+             strength: int, write: bool) -> int:
+        """The number of this access. `strength` 0 is weak, else 1 + the level of its scope."""
+        entry = (cta, row, clock, warp, site, mask, strength, int(write))
+        number = self._numbers.get(entry)
+        if number is None:
+            number = self._numbers[entry] = len(self._numbers)
+            if number == len(self.table):
+                self.table = np.concatenate((self.table, np.zeros_like(self.table)))
+            self.table[number] = entry
+        return number
+
+
+class SlotKey(NamedTuple):
+    """Whose accesses a slot holds: one actor's reads, or strong writes, of one strength."""
+
+    cta: int
+    row: int
+    strength: int
+    write: bool
+
+
+@dataclass(slots=True)
+class Slot:
+    """Per cell the latest access of one kind by one actor."""
+
+    key: SlotKey
+    records: NDArray[np.int32]
+    masks: NDArray[np.uint32]
+
+
+class Page:
+    """The cells of a stretch of memory that begins at `base`."""
+
+    def __init__(self, base: int, size: int, *, keeps_values: bool = False) -> None:
+        self.base = base
+        self.granule = 4
+        self.writes = np.zeros(-(-size // 4), np.int32)
+        self.slots: dict[SlotKey, Slot] = {}
+        self.spilled: dict[int, list[tuple[SlotKey, int, int]]] = {}
+        #: Last written value of each byte; -1 where it is not known.
+        self.values = np.full(size, -1, np.int16) if keeps_values else None
+
+    def cells(self, addresses: NDArray[np.int64], size: int) -> NDArray[np.intp]:
+        """[n, cells per access] cell numbers; refines or extends the page where it must."""
+        offsets = addresses - self.base
+        bits = int(np.bitwise_or.reduce(offsets)) | size
+        if bits & (self.granule - 1):
+            self._refine(bits & -bits)
+        first = offsets // self.granule
+        cells = first[:, None] + np.arange(size // self.granule)
+        top = int(first.max()) + size // self.granule
+        if top > len(self.writes):
+            self._extend(top)
+        return cells
+
+    def _refine(self, granule: int) -> None:
+        times = self.granule // granule
+        self.writes = np.repeat(self.writes, times)
+        for slot in self.slots.values():
+            slot.records = np.repeat(slot.records, times)
+            slot.masks = np.repeat(slot.masks, times)
+        self.spilled = {cell * times + k: list(entries) for cell, entries in self.spilled.items()
+                        for k in range(times)}
+        self.granule = granule
+
+    def _extend(self, cells: int) -> None:
+        more = max(cells, 2 * len(self.writes)) - len(self.writes)
+        self.writes = np.pad(self.writes, (0, more))
+        for slot in self.slots.values():
+            slot.records = np.pad(slot.records, (0, more))
+            slot.masks = np.pad(slot.masks, (0, more))
+
+    def set_write(self, cells: NDArray[np.intp], stamps: NDArray[np.int32]) -> None:
+        """An ordinary write: it replaces everything that the cells remembered."""
+        self.writes[cells] = stamps
+        for slot in self.slots.values():
+            slot.records[cells] = 0
+        if self.spilled:
+            for cell in cells.tolist():
+                self.spilled.pop(cell, None)
+
+    def add(self, key: SlotKey, cells: NDArray[np.intp], by: NDArray[np.int64], record: int,
+            ledger: Ledger, clock: WarpClock | None) -> None:
+        """A read or a strong write of `cells` [n] by lanes `by` [n]."""
+        slot = self.slots.get(key)
+        if slot is None:
+            slot = self.slots[key] = Slot(key, np.zeros(len(self.writes), np.int32),
+                                          np.zeros(len(self.writes), np.uint32))
+        masks = self._masks(cells, by)
+        old = slot.records[cells]
+        left = np.where(old != 0, slot.masks[cells] & ~masks, 0).astype(np.uint32)
+        if left.any():
+            masks |= self._kept(slot, cells, left, old, record, ledger, clock, masks)
+        slot.records[cells] = record
+        slot.masks[cells] = masks
+
+    def _masks(self, cells: NDArray[np.intp], by: NDArray[np.int64]) -> NDArray[np.uint32]:
+        scratch = np.zeros(int(cells.max()) - int(cells.min()) + 1, np.uint32)
+        local = cells - cells.min()
+        np.bitwise_or.at(scratch, local, (1 << by).astype(np.uint32))
+        masks: NDArray[np.uint32] = scratch[local]
+        return masks
+
+    def _kept(self, slot: Slot, cells: NDArray[np.intp], left: NDArray[np.uint32],
+              old: NDArray[np.int32], record: int, ledger: Ledger, clock: WarpClock | None,
+              masks: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Lanes of older accesses that merge into the new one; what may not merge is spilled."""
+        merged = np.zeros(len(cells), np.uint32)
+        now = ledger.table[record, Column.CLOCK]
+        for number in sorted(set(old[left != 0].tolist())):
+            here = (old == number) & (left != 0)
+            before = int(ledger.table[number, Column.CLOCK])
+            if before == now:
+                merged[here] = left[here]
+                continue
+            missing = left[here]
+            if clock is not None:
+                seen_by = int(np.bitwise_or.reduce(masks[here]))
+                missing = missing & np.uint32(_unknown(clock, slot.key, before, seen_by))
+            for cell, lanes in zip(cells[here].tolist(), missing.tolist(), strict=True):
+                if lanes:
+                    entry = (slot.key, number, lanes)
+                    known = self.spilled.setdefault(cell, [])
+                    if entry not in known:
+                        known.append(entry)
+        return merged
+
+
+def _unknown(clock: WarpClock, key: SlotKey, before: int, mask: int) -> int:
+    """Lanes of an actor of which some lane in `mask` does not know the epoch `before`."""
+    by = np.flatnonzero((mask >> np.arange(LANES)) & 1).astype(np.int64)
+    missing = clock.unknown(HARD, by, key.cta, key.row, before)
+    return int(np.bitwise_or.reduce(missing))
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A read of a buffer that nobody had written: cells are made for it only if one comes."""
+
+    key: SlotKey
+    addresses: NDArray[np.int64]
+    by: NDArray[np.int64]
+    size: int
+    record: int
+
+
+class Portion(NamedTuple):
+    """The part of an access that falls into one page: `chosen` indexes the lanes given."""
+
+    page: Page
+    cells: NDArray[np.intp]
+    chosen: NDArray[np.intp]
+
+
+class GlobalShadow:
+    """Shadow of global memory: pages made on first touch, and only in buffers that are written.
+
+    A buffer is the top 24 bits of an address. Reads of a buffer without writes, which is most of
+    the traffic of most kernels, are kept in a list and sorted into cells if a write ever comes.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._pages: dict[int, Page] = {}
+        self._unwritten: dict[int, list[_Read]] = {}
+        self._written: set[int] = set()
+        self._latest: dict[int, NDArray[np.int64]] = {}
+
+    def read(self, key: SlotKey, addresses: NDArray[np.int64], by: NDArray[np.int64], size: int,
+             record: int) -> bool:
+        """Put the read off if its buffer was never written; False: it needs its cells now."""
+        buffer = int(addresses[0]) >> 40
+        if buffer in self._written or (addresses >> 40 != buffer).any():
+            return False
+        latest = self._latest.get(record)
+        if latest is None or not np.array_equal(latest, addresses):
+            self._latest[record] = addresses
+            self._unwritten.setdefault(buffer, []).append(
+                _Read(key, addresses, by, size, record))
+        return True
+
+    def written(self, addresses: NDArray[np.int64]) -> None:
+        """A write comes: sort the reads that were put off for its buffers into cells."""
+        for buffer in {int(address) >> 40 for address in (addresses.min(), addresses.max())}:
+            if buffer in self._written:
+                continue
+            self._written.add(buffer)
+            for read in self._unwritten.pop(buffer, ()):
+                for page, cells, chosen in self.portions(read.addresses, read.size):
+                    by = np.repeat(read.by[chosen], cells.shape[1])
+                    page.add(read.key, cells.reshape(-1), by, read.record, self._ledger, None)
+
+    def portions(self, addresses: NDArray[np.int64], size: int) -> Iterator[Portion]:
+        """Split an access [n] over pages."""
+        numbers = addresses // _PAGE_BYTES
+        first = int(numbers[0])
+        if (numbers == first).all():
+            page = self._page(first)
+            yield Portion(page, page.cells(addresses, size), np.arange(len(addresses)))
+            return
+        for number in np.unique(numbers).tolist():
+            chosen = np.flatnonzero(numbers == number)
+            page = self._page(number)
+            yield Portion(page, page.cells(addresses[chosen], size), chosen)
+
+    def _page(self, number: int) -> Page:
+        page = self._pages.get(number)
+        if page is None:
+            page = Page(number * _PAGE_BYTES, _PAGE_BYTES, keeps_values=True)
+            self._pages[number] = page
+        return page

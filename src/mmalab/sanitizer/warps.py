@@ -1,0 +1,127 @@
+"""Rules inside one warp: lane masks, collectives that not all lanes reach, colliding lanes.
+
+An ``.aligned`` instruction must be executed by all live lanes of its warp together. The machine
+waits for lanes that are still under way, as hardware reconverges; an event whose mask lacks a live
+lane therefore means that this lane came to stand somewhere else. A ``.sync`` instruction names its
+lanes: ``shfl.sync ..., 0x0000ffff`` executed by lane 20 leaves lane 20 out of its own mask.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mmalab.emulator.events import Access, BarrierArrive, Collective, WarpSync
+from mmalab.sanitizer.clocks import lanes_of
+from mmalab.sanitizer.world import World
+
+__all__ = ["WarpRules"]
+
+
+class WarpRules:
+    """Checks collectives of a warp and moves its lanes' clocks."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def sync(self, event: WarpSync) -> None:
+        """bar.warp.sync: memory order among the lanes that came and were named."""
+        self._check_members(event, event.members)
+        clock = self._world.clock(event.cta, event.warp)
+        clock.sync(event.mask & event.members if event.members else event.mask)
+
+    def collective(self, event: Collective) -> None:
+        """shfl, vote, ldmatrix, mma ...: the lanes meet, memory order is not promised."""
+        if "aligned" in self._world.program.sites[event.site].form.modifiers:
+            self._check_aligned(event)
+        self._check_members(event, event.members)
+        if event.inactive:
+            self._source_inactive(event)
+        self._world.clock(event.cta, event.warp).meet(event.mask, stay=False)
+
+    def barrier(self, event: BarrierArrive) -> None:
+        """An aligned barrier is a collective of the warp as well."""
+        if event.aligned:
+            self._check_aligned(event)
+
+    def _check_aligned(self, event: Collective | BarrierArrive) -> None:
+        clock = self._world.clock(event.cta, event.warp)
+        absent = clock.live & ~event.mask
+        if not absent:
+            return
+        world = self._world
+        lanes = lanes_of(absent).tolist()
+        world.breach(
+            "divergent-collective",
+            f"{world.named(event.site)} is .aligned: all live lanes of warp {event.warp} must "
+            f"execute it together, lanes {_ranges(lanes)} are elsewhere. Repair: move it out of "
+            "the branch",
+            cta=event.cta, warp=event.warp, site=event.site, lane=lanes[0],
+            warps=frozenset(range(world.warps)), witness={"absent_lanes": lanes})
+
+    def _check_members(self, event: WarpSync | Collective, members: int) -> None:
+        strangers = event.mask & ~members if members else 0
+        if not strangers:
+            return
+        world = self._world
+        lanes = lanes_of(strangers).tolist()
+        world.breach(
+            "warp-sync-mask",
+            f"{world.named(event.site)}: lanes {_ranges(lanes)} execute it, but the mask "
+            f"{members:#010x} does not name them. Repair: mask {event.mask:#010x}",
+            cta=event.cta, warp=event.warp, site=event.site, lane=lanes[0],
+            warps=frozenset((event.warp,)),
+            witness={"members": members, "executing": event.mask})
+
+    def _source_inactive(self, event: Collective) -> None:
+        world = self._world
+        lanes = lanes_of(event.inactive).tolist()
+        world.breach(
+            "warp-sync-mask",
+            f"{world.named(event.site)}: lanes {_ranges(lanes)} read from a lane that does not "
+            "take part, the result is undefined. Repair: name a source lane inside the mask",
+            cta=event.cta, warp=event.warp, site=event.site, lane=lanes[0], key=("source",),
+            warps=frozenset((event.warp,)), witness={"reading_lanes": lanes})
+
+    def collisions(self, event: Access) -> None:
+        """Lanes of one store that write different values to one address (decision W3)."""
+        if event.values is None or event.kind != "write" or event.mask & (event.mask - 1) == 0:
+            return
+        lanes = lanes_of(event.mask)
+        addresses = event.addresses[lanes].astype(np.int64)
+        if event.owners is not None:
+            addresses += event.owners[lanes].astype(np.int64) << 48
+        order = np.argsort(addresses, kind="stable")
+        if (np.diff(addresses[order]) >= event.size).all():
+            return
+        covered = (addresses[:, None] + np.arange(event.size)).reshape(-1)
+        values = event.values[lanes].reshape(-1)
+        order = np.argsort(covered, kind="stable")
+        same = covered[order][1:] == covered[order][:-1]
+        differ = same & (values[order][1:] != values[order][:-1])
+        if differ.any():
+            at = int(np.flatnonzero(differ)[0])
+            pair = [int(lanes[order[k] // event.size]) for k in (at, at + 1)]
+            self._report_collision(event, int(covered[order[at]]), pair)
+
+    def _report_collision(self, event: Access, address: int, lanes: list[int]) -> None:
+        world = self._world
+        world.report(
+            "lane-collision", "warning",
+            f"{world.named(event.site)}: lanes {lanes[0]} and {lanes[1]} write different values "
+            f"to {event.space} byte {address:#x}: one of them wins, which one is not specified. "
+            "Repair: let one lane write",
+            cta=event.cta, warp=event.warp, site=event.site, lane=lanes[1],
+            witness={"address": address, "space": event.space, "lanes": lanes})
+
+
+def _ranges(lanes: list[int]) -> str:
+    """Lane numbers in short: [0, 1, 2, 8] -> "0-2, 8"."""
+    parts: list[str] = []
+    start = previous = lanes[0]
+    for lane in [*lanes[1:], -1]:
+        if lane == previous + 1:
+            previous = lane
+            continue
+        parts.append(str(start) if start == previous else f"{start}-{previous}")
+        start = previous = lane
+    return ", ".join(parts)

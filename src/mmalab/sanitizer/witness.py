@@ -1,0 +1,298 @@
+"""From two unordered accesses to a finding: which edge is missing, how bad it is, what repairs it.
+
+The strongest relation that *does* hold between the two names the fault. In this order:
+
+==========================================  ======================================================
+what holds                                  what is reported
+==========================================  ======================================================
+the copy is known to its issuer only        ``missing-barrier``: the others were not told
+nothing waits for the copy                  ``missing-cp-async-wait``, ``async-overlap``
+PRACTISED                                   ``warp-sync-missing``, a warning: lockstep only
+OFFERED                                     ``missing-acquire``: published, read without acquire
+SCOPELESS, or two atomics too far apart     ``scope-too-narrow``
+EXECUTION                                   ``missing-release``
+nothing                                     ``missing-barrier`` (shared), ``data-race`` (global)
+==========================================  ======================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.findings import Severity
+from mmalab.sanitizer.clocks import (
+    EXECUTION,
+    HARD,
+    OFFERED_HARD,
+    OFFERED_SCOPELESS,
+    PRACTISED,
+    SCOPELESS,
+)
+from mmalab.sanitizer.copies import CopyQueues
+from mmalab.sanitizer.lanes import COPIES, WarpClock
+from mmalab.sanitizer.world import World
+
+__all__ = ["Judge", "Pair", "Touch"]
+
+Space = Literal["shared", "global"]
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One access on its way into shadow memory.
+
+    `clock` is the observer: the warp, or the issuer of a copy. `row` and `epoch` say whose access
+    it is. `addresses` and `by` (lanes) are [n], `values` [n, size] bytes of a write if known.
+    `strength` is 0 for weak accesses, else 1 + the level of the scope.
+    """
+
+    clock: WarpClock
+    row: int
+    epoch: int
+    site: int
+    space: Space
+    write: bool
+    strength: int
+    addresses: NDArray[np.int64]
+    by: NDArray[np.int64]
+    size: int
+    values: NDArray[np.uint8] | None = None
+
+    @property
+    def copies(self) -> bool:
+        """Whether the cp.async agent does it."""
+        return self.row >= self.clock.warps
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An access, and an earlier one (record, lane) that is not ordered before its lane `by`."""
+
+    touch: Touch
+    record: int
+    lane: int
+    by: int
+    address: int
+    size: int
+    lanes: tuple[int, ...]
+    same_value: bool
+
+
+class Verdict(NamedTuple):
+    """What to report: code and severity, what does hold, what is missing, what repairs it."""
+
+    code: str
+    severity: Severity
+    holds: str
+    missing: str
+    repair: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """The ledger row of the earlier access."""
+
+    cta: int
+    row: int
+    clock: int
+    warp: int
+    site: int
+    mask: int
+    strength: int
+    write: int
+
+
+class Judge:
+    """Names unordered pairs and reports them."""
+
+    def __init__(self, world: World, queues: CopyQueues) -> None:
+        self._world = world
+        self._queues = queues
+
+    def report(self, pair: Pair) -> None:
+        """Report a pair once per (code, earlier site, later site)."""
+        world, touch = self._world, pair.touch
+        row = world.ledger.table[pair.record]
+        earlier = _Earlier(*row.tolist())
+        if earlier.cta == touch.clock.cta and world.reports.explained(
+                earlier.cta, earlier.warp, touch.clock.warp):
+            return
+        verdict = self._verdict(pair, earlier)
+        world.reports.raced(touch.clock.cta, touch.site)
+        world.reports.raced(earlier.cta, earlier.site)
+        key = (earlier.site,)
+        if world.reports.again(verdict.code, touch.site, *key):
+            return
+        world.report(
+            verdict.code, verdict.severity, self._message(pair, earlier, verdict),
+            cta=touch.clock.cta, warp=touch.clock.warp, site=touch.site, lane=pair.by, key=key,
+            witness=self._witness(pair, earlier, verdict))
+
+    # -- the verdict -----------------------------------------------------------------------------
+
+    def _verdict(self, pair: Pair, earlier: _Earlier) -> Verdict:
+        if self._holds(PRACTISED, pair, earlier):
+            return self._lockstep(pair, earlier)
+        if self._is_mbarrier(earlier.site) or self._is_mbarrier(pair.touch.site):
+            return self._mbarrier(pair, earlier)
+        if earlier.row >= pair.touch.clock.warps:
+            return self._copy(pair, earlier)
+        return self._plain(pair, earlier)
+
+    def _holds(self, relation: int, pair: Pair, earlier: _Earlier) -> bool:
+        one = np.array([[pair.by, earlier.cta, earlier.row, pair.lane, earlier.clock]], np.int64)
+        by, cta, row, lane, clock = one.T
+        return bool(pair.touch.clock.covers(relation, by, cta, row, lane, clock)[0])
+
+    def _is_mbarrier(self, site: int) -> bool:
+        return "mbarrier" in self._world.family(site)
+
+    def _mbarrier(self, pair: Pair, earlier: _Earlier) -> Verdict:
+        world = self._world
+        families = world.family(earlier.site), world.family(pair.touch.site)
+        if families[0] == "mbarrier.init" and "mbarrier" in families[1]:
+            return Verdict(
+                "mbarrier-init-order", "error", "nothing",
+                "no order between the initialisation and this use of the mbarrier",
+                f"bar.sync after line {world.line(earlier.site)}")
+        return Verdict(
+            "mbarrier-lifetime", "error", "nothing",
+            "no order between the use of the mbarrier and another use of its bytes",
+            f"wait, then bar.sync before line {world.line(pair.touch.site)}")
+
+    def _lockstep(self, pair: Pair, earlier: _Earlier) -> Verdict:
+        world = self._world
+        lines = f"lines {world.line(earlier.site)} and {world.line(pair.touch.site)}"
+        if earlier.warp == pair.touch.clock.warp and earlier.cta == pair.touch.clock.cta:
+            repair = f"bar.warp.sync 0xffffffff between {lines}"
+        else:
+            repair = (f"bar.warp.sync in warp {earlier.warp} after line "
+                      f"{world.line(earlier.site)}, before the elected lane publishes")
+        return Verdict(
+            "warp-sync-missing", "warning", "lockstep of converged lanes (practised)",
+            "memory order between the lanes of the warp", repair)
+
+    def _copy(self, pair: Pair, earlier: _Earlier) -> Verdict:
+        issuer = self._world.clock(earlier.cta, earlier.warp)
+        queue = self._queues.of(earlier.cta, earlier.warp)
+        line = self._world.line
+        if issuer.own[HARD, COPIES, pair.lane] >= earlier.clock:
+            code = "missing-barrier" if pair.touch.space == "shared" else "data-race"
+            return Verdict(
+                code, "error", "the issuing thread has waited for its copy",
+                "the other thread was not told",
+                queue.barrier_words(pair.lane, earlier.clock, line))
+        words = queue.wait_words(pair.lane, earlier.clock, line)
+        if pair.touch.copies and pair.touch.write and earlier.write:
+            return Verdict(
+                "async-overlap", "error", "both copies are issued, neither is waited for",
+                "two copies in flight write the same bytes: which ends last is not defined", words)
+        return Verdict(
+            "missing-cp-async-wait", "error", "the copy is issued",
+            "nothing on the way waits for the copy", words)
+
+    def _plain(self, pair: Pair, earlier: _Earlier) -> Verdict:
+        touch, world = pair.touch, self._world
+        first, last = world.line(earlier.site), world.line(touch.site)
+        if earlier.strength and touch.strength:
+            return Verdict(
+                "scope-too-narrow", "error", "both accesses are strong",
+                "their scopes do not include each other",
+                f"scope .{_wide(world, pair, earlier)} in lines {first} and {last}")
+        if any(self._holds(row, pair, earlier) for row in range(OFFERED_HARD, OFFERED_SCOPELESS)):
+            return Verdict(
+                "missing-acquire", "error", "the writer released, the reader read relaxed",
+                "no acquire on the reading side",
+                f"drop .relaxed from the read of the flag, or fence.acq_rel before line {last}")
+        if self._holds(SCOPELESS, pair, earlier):
+            return Verdict(
+                "scope-too-narrow", "error", "release and acquire, one of too narrow a scope",
+                "a scope that includes both threads",
+                f"scope .{_wide(world, pair, earlier)} on release and acquire")
+        if self._holds(OFFERED_SCOPELESS, pair, earlier):
+            return Verdict(
+                "missing-acquire", "error", "the writer released, the reader read relaxed",
+                "no acquire on the reading side, and a scope that is too narrow",
+                f"acquire, or fence.acq_rel before line {last}, at scope "
+                f".{_wide(world, pair, earlier)}")
+        if self._holds(EXECUTION, pair, earlier):
+            return Verdict(
+                "missing-release", "error", "order in time along relaxed synchronisation",
+                "nothing publishes the earlier access",
+                f"release, or fence.acq_rel after line {first} and before the flag is set")
+        return self._nothing(pair, earlier)
+
+    def _nothing(self, pair: Pair, earlier: _Earlier) -> Verdict:
+        touch, world = pair.touch, self._world
+        first, last = world.line(earlier.site), world.line(touch.site)
+        if touch.space == "global":
+            benign = bool(touch.write and earlier.write and pair.same_value
+                      and not touch.strength and not earlier.strength)
+            same_cta = earlier.cta == touch.clock.cta
+            return Verdict(
+                "data-race", "warning" if benign else "error", "nothing",
+                "both write the same value, without any order" if benign
+                else "no order between the two accesses",
+                f"bar.sync between lines {first} and {last}" if same_cta
+                else "a flag: release at .gpu scope by one thread, acquire by the other")
+        same_warp = earlier.warp == touch.clock.warp
+        return Verdict(
+            "missing-barrier", "error",
+            "nothing: the lanes are on different paths" if same_warp else "nothing",
+            "no order between the two accesses",
+            f"bar.warp.sync on both paths, between lines {first} and {last}" if same_warp
+            else f"bar.sync between lines {first} and {last}")
+
+    # -- words -----------------------------------------------------------------------------------
+
+    def _message(self, pair: Pair, earlier: _Earlier, verdict: Verdict) -> str:
+        touch, world = pair.touch, self._world
+        return (f"{world.named(touch.site)} {_verb(touch.write)} {touch.space} bytes "
+                f"[{pair.address:#x}, {pair.address + pair.size:#x}) that "
+                f"{self._actor(earlier)} {_past(bool(earlier.write))} with {world.named(earlier.site)}: "
+                f"{verdict.missing}. Repair: {verdict.repair}")
+
+    def _actor(self, earlier: _Earlier) -> str:
+        who = f"warp {earlier.warp} of CTA {self._world.place(earlier.cta)}"
+        return f"a copy of {who}" if earlier.row >= self._world.warps else who
+
+    def _witness(self, pair: Pair, earlier: _Earlier, verdict: Verdict) -> dict[str, Any]:
+        touch, world = pair.touch, self._world
+        span = [pair.address, pair.address + pair.size]
+        return {
+            "earlier": {
+                "actor": "cp.async" if earlier.row >= world.warps else "thread",
+                "cta": world.place(earlier.cta), "warp": earlier.warp, "lanes": [pair.lane],
+                "line": world.line(earlier.site), "text": world.text(earlier.site),
+                "class": _kind(bool(earlier.write), earlier.strength), "space": touch.space,
+                "bytes": span,
+            },
+            "later": {
+                "actor": "cp.async" if touch.copies else "thread",
+                "cta": world.place(touch.clock.cta), "warp": touch.clock.warp,
+                "lanes": list(pair.lanes), "line": world.line(touch.site),
+                "text": world.text(touch.site), "class": _kind(touch.write, touch.strength),
+                "space": touch.space, "bytes": span,
+            },
+            "holds": verdict.holds, "missing": verdict.missing, "repair": verdict.repair,
+        }
+
+
+def _kind(write: bool, strength: int) -> str:
+    return f"{'strong' if strength else 'weak'} generic {'write' if write else 'read'}"
+
+
+def _verb(write: bool) -> str:
+    return "writes" if write else "reads"
+
+
+def _past(write: bool) -> str:
+    return "wrote" if write else "read"
+
+
+def _wide(world: World, pair: Pair, earlier: _Earlier) -> str:
+    return world.distance(earlier.cta, pair.touch.clock.cta).name.lower()

@@ -1,0 +1,188 @@
+"""What all rules share: the launch, the clocks of every CTA, and the reports.
+
+CTAs and their clocks are made when their first event comes. A CTA index is linear with x fastest;
+:meth:`World.place` turns it back into coordinates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from mmalab.emulator.program import Program
+from mmalab.findings import Finding, Severity, Where
+from mmalab.sanitizer.clocks import LANES, Knowledge, Level
+from mmalab.sanitizer.lanes import Gathering, WarpClock
+from mmalab.sanitizer.shadow import GlobalShadow, Ledger, Page
+
+__all__ = ["Cta", "LaunchShape", "Reports", "World"]
+
+Dim3 = tuple[int, int, int]
+
+
+class LaunchShape(Protocol):
+    """The part of a launch that the model needs."""
+
+    @property
+    def grid(self) -> Dim3: ...
+    @property
+    def block(self) -> Dim3: ...
+    @property
+    def cluster(self) -> Dim3: ...
+
+
+@dataclass(slots=True)
+class _Report:
+    finding: Finding
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Breach:
+    """A broken protocol: races among these warps of the CTA have the same cause."""
+
+    cta: int
+    warps: frozenset[int]
+
+
+@dataclass(slots=True)
+class Reports:
+    """Findings, one per pair of places, with a count."""
+
+    _reports: dict[tuple[Any, ...], _Report] = field(default_factory=dict)
+    _breaches: set[_Breach] = field(default_factory=set)
+    _raced: set[tuple[int, int]] = field(default_factory=set)
+
+    def again(self, *key: Any) -> bool:
+        """Count another occurrence of something reported before; False: it is new."""
+        report = self._reports.get(key)
+        if report is None:
+            return False
+        report.count += 1
+        return True
+
+    def add(self, *key: Any, finding: Finding) -> None:
+        """Report `finding` under `key`, or count it when the key was reported before."""
+        if not self.again(*key):
+            self._reports[key] = _Report(finding)
+
+    def breach(self, cta: int, warps: frozenset[int]) -> None:
+        """From here on, unordered accesses among these warps are consequences."""
+        self._breaches.add(_Breach(cta, warps))
+
+    def explained(self, cta: int, *warps: int) -> bool:
+        """Whether a breach among these warps was reported, which explains a missing order."""
+        return any(b.cta == cta and b.warps.issuperset(warps) for b in self._breaches)
+
+    def raced(self, cta: int, site: int) -> None:
+        """The instruction took part in a race, so what it read may be early, not uninitialised."""
+        self._raced.add((cta, site))
+
+    def in_race(self, cta: int, site: int) -> bool:
+        """Whether the instruction took part in a race of that CTA."""
+        return (cta, site) in self._raced
+
+    def findings(self) -> list[Finding]:
+        """All findings, in the order in which they first appeared."""
+        return [_counted(report.finding, report.count) for report in self._reports.values()]
+
+
+def _counted(finding: Finding, count: int) -> Finding:
+    witness = {**(finding.witness or {}), "count": count}
+    return Finding(finding.code, finding.severity, finding.message, finding.where, witness)
+
+
+class Cta:
+    """The clocks and the shared memory of one CTA."""
+
+    def __init__(self, index: int, threads: int) -> None:
+        self.index = index
+        self.warps = -(-threads // LANES)
+        start = Knowledge()
+        self.clocks = [
+            WarpClock(index, warp, self.warps, _exists(threads - warp * LANES), start)
+            for warp in range(self.warps)
+        ]
+        self.shared = Page(0, 1 << 12)
+        #: What ended threads had done: they count as arrived at barriers without a count.
+        self.ended = Gathering()
+
+
+def _exists(threads: int) -> int:
+    return (1 << min(threads, LANES)) - 1
+
+
+class World:
+    """One run: the program, the launch, the CTAs, global memory and the reports."""
+
+    def __init__(self, program: Program, launch: LaunchShape) -> None:
+        self.program = program
+        self.grid = launch.grid
+        self.cluster = launch.cluster
+        x, y, z = launch.block
+        self.threads = x * y * z
+        self.warps = -(-self.threads // LANES)
+        self.ledger = Ledger()
+        self.memory = GlobalShadow(self.ledger)
+        self.reports = Reports()
+        self._ctas: dict[int, Cta] = {}
+
+    def cta(self, index: int) -> Cta:
+        """The CTA with that linear index."""
+        cta = self._ctas.get(index)
+        if cta is None:
+            cta = self._ctas[index] = Cta(index, self.threads)
+        return cta
+
+    def clock(self, cta: int, warp: int) -> WarpClock:
+        """The clocks of one warp."""
+        return self.cta(cta).clocks[warp]
+
+    def place(self, cta: int) -> Dim3:
+        """CTA coordinates."""
+        x, y, _ = self.grid
+        return (cta % x, cta // x % y, cta // (x * y))
+
+    def distance(self, one: int, other: int) -> Level:
+        """How wide a scope must be to include two CTAs."""
+        if one == other:
+            return Level.CTA
+        if self.cluster != (1, 1, 1) and self._cluster_of(one) == self._cluster_of(other):
+            return Level.CLUSTER
+        return Level.GPU
+
+    def _cluster_of(self, cta: int) -> Dim3:
+        x, y, z = (at // size for at, size in zip(self.place(cta), self.cluster, strict=True))
+        return (x, y, z)
+
+    def line(self, site: int) -> int:
+        """The PTX line of an instruction."""
+        return self.program.sites[site].line
+
+    def text(self, site: int) -> str:
+        """The instruction as written."""
+        return self.program.sites[site].text
+
+    def named(self, site: int) -> str:
+        """An instruction for a message: its text and line."""
+        return f"'{self.text(site)}' (line {self.line(site)})"
+
+    def family(self, site: int) -> str:
+        """The family of an instruction ("ld", "mbarrier.init" ...)."""
+        return self.program.sites[site].form.family
+
+    def report(self, code: str, severity: Severity, message: str, *, cta: int, warp: int,
+               site: int, lane: int | None = None, key: tuple[Any, ...] = (),
+               witness: dict[str, Any] | None = None) -> None:
+        """Report a finding at an instruction, once per (code, site, key)."""
+        where = Where(self.place(cta), warp, lane, self.line(site))
+        self.reports.add(code, site, *key,
+                         finding=Finding(code, severity, message, where, witness))
+
+    def breach(self, code: str, message: str, *, cta: int, warp: int, site: int,
+               warps: frozenset[int], lane: int | None = None, key: tuple[Any, ...] = (),
+               witness: dict[str, Any] | None = None) -> None:
+        """Report a broken protocol as an error, and take races among `warps` as explained."""
+        self.report(code, "error", message, cta=cta, warp=warp, site=site, lane=lane, key=key,
+                    witness=witness)
+        self.reports.breach(cta, warps)
