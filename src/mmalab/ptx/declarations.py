@@ -11,11 +11,14 @@ An array size may be a constant expression, as the manual has it; ptxas 13 takes
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 from mmalab.ptx.expressions import immediate, integer
 from mmalab.ptx.lexer import Cursor, nearest, squeeze
 from mmalab.ptx.nodes import Parameter, RegisterDeclaration, Variable
-from mmalab.ptx.operands import Scope
+
+if TYPE_CHECKING:
+    from mmalab.ptx.operands import Scope
 
 __all__ = [
     "LINKAGE", "SPACES", "TYPES", "attribute", "parameters", "register_declaration", "variables",
@@ -151,7 +154,7 @@ def attribute(cursor: Cursor) -> str:
 def _initializer(
     cursor: Cursor, dims: tuple[int, ...], depth: int
 ) -> tuple[int | float | str, ...]:
-    """The values after ``=`` in memory order, inner braces filled up with zeros."""
+    """Read what follows ``=``: values in memory order, inner braces filled up with zeros."""
     if not cursor.take("{"):
         return (_value(cursor),)
     if depth == _MAX_BRACES:
@@ -176,7 +179,7 @@ def _initializer(
 
 
 def _value(cursor: Cursor) -> int | float | str:
-    """A number, ``a``, ``a+4``, ``generic(a)+4``, ``0xff(a+4)``, or ``name = word`` of a sampler."""
+    """Read a number, ``a+4``, ``generic(a)+4``, ``0xff(a)``, or ``name = word`` of a sampler."""
     start = cursor.start
     if cursor.kind != "word" or cursor.value == "WARP_SZ":
         number = immediate(cursor).value
@@ -210,7 +213,8 @@ def parameters(cursor: Cursor, scope: Scope) -> tuple[Parameter, ...]:
         while cursor.take(","):
             found.append(_parameter(cursor, scope))
     if not cursor.at(")"):
-        cursor.fail(f"expected ',' or ')' after a parameter, found {cursor.shown}", legal=(",", ")"))
+        cursor.fail(f"expected ',' or ')' after a parameter, found {cursor.shown}",
+                    legal=(",", ")"))
     cursor.advance()
     return tuple(found)
 

@@ -108,7 +108,7 @@ def _strings(cursor: Cursor) -> None:
 
 
 def _names(cursor: Cursor) -> None:
-    """``A, B, C<3>``."""
+    """Read ``A, B, C<3>``."""
     while True:
         cursor.identifier("a label")
         if cursor.take("<"):
@@ -125,7 +125,7 @@ def _alias(cursor: Cursor) -> None:
 
 
 def _prototype(cursor: Cursor) -> None:
-    """``(.param .b32 _) _ (.param .b64 _) .noreturn``: parentheses must match, ``_`` is the name."""
+    """Read ``(.param .b32 _) _ (.param .b64 _) .noreturn``."""
     if cursor.at("("):
         _parentheses(cursor)
     if cursor.kind != "word":

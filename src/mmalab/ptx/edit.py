@@ -7,8 +7,8 @@ r"""Edits that leave all other text as it is, byte for byte.
 
 Each gives a new Module, parsed from the new text, so lines and texts of its nodes are right. Many
 edits at once go through an :class:`Editor`, which parses once. :func:`print_module` is for trees
-changed by other means (``dataclasses.replace``): statements that are still in the tree unchanged keep
-their text and the blanks and comments around them, the others are spelled by the printer.
+changed by other means (``dataclasses.replace``): statements that are still in the tree unchanged
+keep their text and the blanks and comments around them, the others are spelled by the printer.
 
 Edits are kept as (start, end, new text) against the original text and applied together, so their
 order does not matter, and no edit can disturb what another one wrote.
@@ -16,17 +16,20 @@ order does not matter, and no edit can disturb what another one wrote.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from mmalab.errors import UsageError
 from mmalab.ptx.lexer import Cursor
 from mmalab.ptx.nodes import Block, Function, Label, Module, Statement
 from mmalab.ptx.parser import parse, parse_with_spans
 from mmalab.ptx.printer import function_header, function_text, module_text, statement_text
-from mmalab.ptx.statements import Spans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mmalab.ptx.statements import Spans
 
 __all__ = ["Editor", "insert_after", "insert_before", "print_module", "remove", "replace",
            "retarget"]

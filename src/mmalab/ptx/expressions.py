@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mmalab.ptx.lexer import Cursor, squeeze
 from mmalab.ptx.nodes import Immediate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["MAX_DEPTH", "immediate", "integer"]
 
@@ -39,7 +42,7 @@ def immediate(cursor: Cursor) -> Immediate:
     value, _ = _expression(cursor, 0)
     text = cursor.text[start : cursor.last]
     if kind == "number" and text == word:
-        bits = int(word[2:], 16) if word[:2] in ("0f", "0F", "0d", "0D") else None
+        bits = int.from_bytes(bytes.fromhex(word[2:])) if word[:2] in ("0f", "0F", "0d", "0D") else None
         return Immediate(value, word, bits)
     return Immediate(value, squeeze(text))
 
@@ -138,12 +141,12 @@ def _literal(cursor: Cursor) -> _Value:
 
 
 def _number(word: str) -> int | float | None:
-    """The value of a literal, None for an integer of more than 64 bits."""
+    """Read a literal; None is an integer of more than 64 bits."""
     head = word[:2].lower()
     if head == "0f":
-        return _canonical(struct.unpack("<f", struct.pack("<I", int(word[2:], 16)))[0])
+        return _canonical(struct.unpack(">f", bytes.fromhex(word[2:]))[0])
     if head == "0d":
-        return _canonical(struct.unpack("<d", struct.pack("<Q", int(word[2:], 16)))[0])
+        return _canonical(struct.unpack(">d", bytes.fromhex(word[2:]))[0])
     if head not in ("0x", "0b") and ("." in word or "e" in word or "E" in word):
         return float(word)
     digits = word.rstrip("U").lower()

@@ -16,11 +16,13 @@ The rules are those of ptxas 13.0 and 13.5, found by trying: ``add .s32`` is ``a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from mmalab.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["BLANK", "IDENTIFIER", "Cursor", "nearest", "squeeze"]
 
@@ -62,7 +64,7 @@ def squeeze(text: str) -> str:
 
 
 def nearest(given: str, legal: Sequence[str]) -> list[str]:
-    """The legal spellings closest to `given` first; all of them when none is close."""
+    """Choose the legal spellings closest to `given`; all of them when none is close."""
     return get_close_matches(given, legal, n=3, cutoff=0.6) or sorted(legal)
 
 

@@ -4,17 +4,19 @@ The tree is opcode-agnostic: it knows what a well-formed instruction looks like,
 (that is :mod:`mmalab.isa`). Every statement keeps the exact text it came from, so that a module
 prints back byte for byte, and its line for findings. Nodes are immutable.
 
-    @%p1 bra $L;                 Instruction(guard=Guard("%p1"), opcode="bra", operands=(Name("$L"),))
+    @%p1 bra $L;     Instruction(guard=Guard("%p1"), opcode="bra", operands=(Name("$L"),))
     ld.global.v2.f32 {%f1,%f2}, [%rd1+8];
-                                 operands=(Vector((Register("%f1"), Register("%f2"))),
-                                           Address(Register("%rd1"), 8))
+                     operands=(Vector((Register("%f1"), Register("%f2"))),
+                               Address(Register("%rd1"), 8))
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "Address", "Block", "Call", "Directive", "Function", "Guard", "Immediate", "Instruction",
@@ -27,16 +29,21 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A virtual register (``%f12``) or a special one (``%tid.x``): any name that begins with %
-    or that a ``.reg`` declares (`r1`, `p`)."""
+    """A virtual register (``%f12``) or a special one (``%tid.x``).
+
+    It is any name that begins with %, or that a ``.reg`` in reach declares (`r1`, `p`).
+    """
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
-    """A literal. `value` is an int, or the float that ``0f3F800000``, ``0d...`` or ``1.5`` spells;
-    `bits` holds the exact word of ``0f``/``0d`` literals, else None; `text` is the spelling."""
+    """A literal, or a constant expression of literals (``4*8``).
+
+    `value` is an int, or the float that ``0f3F800000``, ``0d...`` or ``1.5`` spells; `bits` holds
+    the exact word of ``0f``/``0d`` literals, else None; `text` is the spelling.
+    """
 
     value: int | float
     text: str
@@ -181,10 +188,11 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """Everything else that begins with a dot: ``.loc``, ``.pragma``, ``.branchtargets``,
-    ``.callprototype``, ``.section`` ... `name` keeps the dot; `arguments` is the text behind it
-    without the semicolon, blanks squeezed (but a section keeps its block as it is written);
-    `label` is set for labelled ones."""
+    """Everything else that begins with a dot: ``.loc``, ``.pragma``, ``.branchtargets`` ...
+
+    `name` keeps the dot; `arguments` is the text behind it without the semicolon, blanks squeezed
+    (but a section keeps its block as it is written); `label` is set for labelled ones.
+    """
 
     name: str
     arguments: str = ""
@@ -273,7 +281,7 @@ class Module:
         return tuple(f for f in self.functions if f.kind == "entry" and f.body is not None)
 
     def function(self, name: str) -> Function | None:
-        """The defined function (or else the declaration) called `name`."""
+        """Find the defined function (or else the declaration) called `name`."""
         found = [f for f in self.functions if f.name == name]
         return next((f for f in found if f.body is not None), found[0] if found else None)
 

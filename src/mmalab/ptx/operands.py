@@ -5,9 +5,9 @@ The grammar reads one operand from a cursor::
     %r1   tile   tile+16   tile[2]   -1.5   4*8   _   !%p1   -%r1   %p1|%p2
     {%r1, %r2}   [%rd1+8]   [%rd1, {%r1, %r2}]   [%rd1].unified
 
-Most operands of a file are seen more than once, and nearly all have one of five plain shapes. So the
-fast path looks an operand's text up in a :class:`Memo`, which reads plain shapes with one regular
-expression and everything else with the grammar: both give the same nodes, by construction.
+Most operands of a file are seen more than once, and nearly all have one of a few plain shapes. So
+the fast path looks an operand's text up in a :class:`Memo`, which reads plain shapes with one
+regular expression and everything else with this grammar.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mmalab.ptx.nodes import (
 __all__ = ["Memo", "Scope", "operand", "operands"]
 
 
-_COMPONENTS = frozenset(("." + letter for letter in "xyzwrgba"))
+_COMPONENTS = frozenset("." + letter for letter in "xyzwrgba")
 
 
 class Scope:
@@ -124,7 +124,7 @@ def operand(cursor: Cursor, scope: Scope) -> Operand:
 
 
 def _item(cursor: Cursor, scope: Scope) -> Register | Name | Sink | Immediate:
-    """A register, a symbol, ``_`` or a constant expression: what a vector may hold."""
+    """Read what a vector may hold: a register, a symbol, ``_`` or a constant expression."""
     word = cursor.value
     if cursor.kind != "word" or word == "WARP_SZ":
         return immediate(cursor)

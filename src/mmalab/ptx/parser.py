@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from mmalab.ptx.declarations import LINKAGE, SPACES, attribute, parameters, variables
 from mmalab.ptx.directives import directive
@@ -26,6 +26,9 @@ from mmalab.ptx.lexer import Cursor, nearest
 from mmalab.ptx.nodes import Directive, Function, Module, Parameter, Statement, Variable
 from mmalab.ptx.operands import Scope
 from mmalab.ptx.statements import Body, Spans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["Spans", "parse", "parse_with_spans"]
 

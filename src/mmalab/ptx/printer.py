@@ -5,16 +5,15 @@
     >>> statement_text(Instruction("add.s32", (Register("%r1"), Register("%r2"), Register("%r3"))))
     'add.s32 %r1, %r2, %r3;'
 
-What was parsed has its own text already: :mod:`mmalab.ptx.edit` keeps that, byte for byte, and comes
-here only for what is new. ``parse(module_text(m))`` has the structure of `m`, which
+What was parsed has its own text already: :mod:`mmalab.ptx.edit` keeps that, byte for byte, and
+comes here only for what is new. ``parse(module_text(m))`` has the structure of `m`, which
 :func:`same_structure` compares: all but line numbers, kept texts and the file's name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mmalab.ptx.nodes import (
     Address,
@@ -38,9 +37,12 @@ from mmalab.ptx.nodes import (
     Vector,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
 __all__ = [
     "declaration_text", "function_header", "function_text", "header_text", "module_text",
-    "operand_text", "same_structure", "statement_text",
+    "operand_text", "parameter_text", "same_structure", "statement_text",
 ]
 
 _INDENT = "    "
@@ -160,7 +162,8 @@ def _variable(node: Variable) -> str:
 
 
 def _initializer(node: Variable) -> str:
-    values = [value if isinstance(value, str) else _number(value) for value in node.initializer or ()]
+    values = [value if isinstance(value, str) else _number(value)
+              for value in node.initializer or ()]
     if node.dims or node.vector or node.type == "samplerref":
         return "{" + ", ".join(values) + "}"
     return values[0] if values else "{}"
@@ -182,7 +185,8 @@ def _dims(dims: Sequence[int]) -> str:
 
 # --- functions and modules ------------------------------------------------------------------------
 
-def _parameter(node: Parameter) -> str:
+def parameter_text(node: Parameter) -> str:
+    """Spell one parameter, without what parts it from the next."""
     align = f".align {node.align} " if node.align is not None else ""
     attributes = "".join(f"{word} " for word in node.attributes)
     return f".{node.space} {align}.{node.type} {attributes}{node.name}{_dims(node.dims)}"
@@ -194,8 +198,8 @@ def function_header(node: Function) -> str:
     words.append(f".{node.kind}")
     words += [f".attribute({text})" for name, text in node.attributes if name == ".attribute"]
     if node.results:
-        words.append(f"({', '.join(map(_parameter, node.results))})")
-    given = ",\n".join(_INDENT + _parameter(item) for item in node.parameters)
+        words.append(f"({', '.join(map(parameter_text, node.results))})")
+    given = ",\n".join(_INDENT + parameter_text(item) for item in node.parameters)
     lines = [f"{' '.join(words)} {node.name}({chr(10) + given + chr(10) if given else ''})"]
     for name, text in node.attributes:
         if name != ".attribute":
