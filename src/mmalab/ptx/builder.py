@@ -79,6 +79,8 @@ class OperandLike(Protocol):
     @property
     def vector(self) -> bool: ...
     @property
+    def packs(self) -> bool: ...
+    @property
     def optional(self) -> bool: ...
 
 
@@ -86,9 +88,8 @@ class FormLike(Protocol):
     """What the builder reads of :class:`mmalab.isa.form.Form`."""
 
     @property
-    def operands(self) -> Sequence[OperandLike]:
-        """The operand positions in text order."""
-        ...
+    def operands(self) -> Sequence[OperandLike]: ...
+    def take(self, count: int) -> Sequence[OperandLike] | None: ...
 
 
 class _Axes:
@@ -134,7 +135,7 @@ class KernelBuilder(Operations):
 
     def param(self, name: str, dtype: str, *, dims: Sequence[int] = (),
               align: int | None = None) -> Name:
-        """Declare a parameter: ``param("a", "u64")``, ``param("t", "b8", dims=[128], align=64)``."""
+        """Declare a parameter: ``param("a", "u64")``, ``param("t", "b8", dims=[64], align=64)``."""
         self._parameters.append(
             Parameter(self._new_name(name), _checked_type(dtype), tuple(dims), align))
         return Name(name)
@@ -413,15 +414,16 @@ def _check(opcode: str, nodes: Sequence[Operand], form: FormLike | None) -> None
     """Compare an operand list with its form: how many, vectors of how many, where addresses."""
     if form is None:
         raise UsageError(f"{opcode} is not a known form", legal="emit(..., unchecked=True)")
-    specs = form.operands
-    least = sum(not spec.optional for spec in specs)
-    if not least <= len(nodes) <= len(specs):
-        raise UsageError(f"{opcode}: {len(nodes)} operands", f"takes {_range(least, len(specs))}",
-                         legal=", ".join(map(_shown, specs)))
-    for node, spec in zip(nodes, specs, strict=False):
+    specs = form.take(len(nodes))
+    if specs is None:
+        least = sum(not spec.optional for spec in form.operands)
+        raise UsageError(f"{opcode}: {len(nodes)} operands",
+                         f"takes {_range(least, len(form.operands))}",
+                         legal=", ".join(map(_shown, form.operands)))
+    for node, spec in zip(nodes, specs, strict=True):
         given = len(node.items) if isinstance(node, Vector) else 0
         wanted = spec.count if spec.vector else 0
-        if given != wanted and not isinstance(node, Call) and (given or spec.role != "address"):
+        if given != wanted and not (spec.packs and given in (2, 4)):
             raise UsageError(f"{opcode}: operand {spec.name} is {_vector_of(given)}",
                              f"takes {_vector_of(wanted)}", legal=_shown(spec))
         if isinstance(node, Address) != (spec.role == "address"):

@@ -42,7 +42,8 @@ def immediate(cursor: Cursor) -> Immediate:
     value, _ = _expression(cursor, 0)
     text = cursor.text[start : cursor.last]
     if kind == "number" and text == word:
-        bits = int.from_bytes(bytes.fromhex(word[2:])) if word[:2] in ("0f", "0F", "0d", "0D") else None
+        exact = word[:2] in ("0f", "0F", "0d", "0D")
+        bits = int.from_bytes(bytes.fromhex(word[2:])) if exact else None
         return Immediate(value, word, bits)
     return Immediate(value, squeeze(text))
 
