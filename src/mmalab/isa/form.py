@@ -62,7 +62,8 @@ class OperandSpec:
     the number of registers in its ``{...}`` (1 and `vector` False: a bare operand). `optional`
     operands may be missing (:meth:`Form.take` says which are there). `pair` marks ``d|p`` positions: `pair` is the type
     of the second destination (usually "pred"), which must be there when `pair_required`.
-    `wider` operands may sit in a register wider than `type` (ld, st, cvt: their low bits count).
+    `wider` operands may sit in a register wider than `type` (ld, st, cvt: their low bits count);
+    `packs` operands may be a vector of 2 or 4 registers that together have the width (mov).
     `values` are the legal values of an immediate, None where any will do. `alternative` is a second
     type that will do ("pred" for the source operand of cp.async). An optional operand may need a
     newer target or PTX version than the rest: `targets` ("" for no more) and `ptx`.
@@ -77,6 +78,7 @@ class OperandSpec:
     pair: str = ""
     pair_required: bool = False
     wider: bool = False
+    packs: bool = False
     values: range | tuple[int, ...] | None = None
     alternative: str = ""
     targets: str = ""
@@ -193,6 +195,8 @@ class Form:
     fragments: Mapping[str, Fragment] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     sparsity: Sparsity | None = None
+    #: Last PTX version that has it, None while it lives.
+    until: tuple[int, int] | None = None
 
     def take(self, count: int) -> tuple[OperandSpec, ...] | None:
         """The specs of an instruction that gives `count` operands, None when no number of missing

@@ -17,15 +17,19 @@ from mmalab.isa.table import (
     floating,
     integer,
     logic,
+    matrix_moves,
     memory,
+    mma,
     synchronisation,
     warp,
+    wmma,
 )
 
 __all__ = ["LATER_ISSUES", "all_rows", "heads", "rows"]
 
 _CHAPTERS = (
     integer, floating, logic, conversion, memory, warp, synchronisation, control,
+    mma, wmma, matrix_moves,
 )
 
 #: Families of the ISA that this table does not hold yet, by how their opcodes begin.

@@ -87,9 +87,10 @@ def find(opcode: str) -> Form:
         evidence=row.evidence,
         summary=row.summary,
         shape=row.shape,
-        fragments=row.fragments,
+        fragments=row.spread(modifiers),
         notes=row.notes,
         sparsity=row.sparsity,
+        until=row.until,
     )
 
 

@@ -13,6 +13,7 @@ begin with d are written, others read; the details follow a name:
     a<vec>      a vector of as many registers as the modifier says; ``<4>``, ``<2*num>``, ``<A>``
                 (as fragment A has)
     a~          the register may be wider than the type
+    a^          also a vector of 2 or 4 registers that fill the type (mov)
     a:u32/pred  a predicate will also do
     #n @l &f !c _   an immediate, a label, a symbol, a call list, the sink
     [a] {, x}   an address; an operand that may be missing
@@ -27,15 +28,16 @@ writes it), and so does :meth:`Row.match_any_order`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 from mmalab.errors import MmalabError
 from mmalab.isa.form import Evidence, Fragment, OperandSpec, Role, Sparsity
 from mmalab.isa.vocabulary import ALIASES, FAMILIES, SETS, name_of, value_of
 
-__all__ = ["Element", "Need", "Row", "row"]
+__all__ = ["Element", "FragmentsOf", "Need", "Row", "row"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,14 @@ _CACHE_HINT, _POLICY = "L2::cache_hint", "policy"
 _FIXED = frozenset({"type", "dtype", "atype", "btype", "ctype", "part", "alayout", "blayout"})
 
 
+#: From the modifiers of a spelling to its fragments by operand name in capitals (A, B, C, D).
+FragmentsOf: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, Fragment]]
+
+
+def _no_fragments(_: Mapping[str, str]) -> Mapping[str, Fragment]:
+    return {}
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of the instruction table. Build it with :func:`row`."""
@@ -76,8 +86,10 @@ class Row:
     values: Mapping[str, range | tuple[int, ...]]
     operand_needs: Mapping[str, Need]
     notes: tuple[str, ...]
+    until: tuple[int, int] | None
+    implied: dict[str, str]
     shape: tuple[int, int, int] | None = None
-    fragments: Mapping[str, Fragment] = field(default_factory=dict)
+    spread: FragmentsOf = _no_fragments
     sparsity: Sparsity | None = None
 
     @property
@@ -130,7 +142,7 @@ class Row:
         for elements in self.variants:
             found = _match(elements, 0, parts, 0)
             if found is not None:
-                return {name: value_of(word) for name, word in reversed(found)}
+                return {name: value_of(word) for name, word in reversed(found)} | self.implied
         return None
 
     def match_any_order(self, parts: tuple[str, ...]) -> dict[str, str] | None:
@@ -138,7 +150,7 @@ class Row:
         for elements in self.variants:
             found = _assign(elements, parts)
             if found is not None:
-                return {name: value_of(word) for name, word in found}
+                return {name: value_of(word) for name, word in found} | self.implied
         return None
 
     def spelling(self, **chosen: str) -> str:
@@ -168,7 +180,10 @@ class Row:
 
     def operands(self, modifiers: Mapping[str, str]) -> tuple[OperandSpec, ...]:
         """The operand positions, for the modifiers of one spelling."""
-        specs = (self._operand(text, modifiers, opt) for text, opt in self._operand_texts)
+        fragments = self.spread(modifiers)
+        specs = (
+            self._operand(text, modifiers, fragments, opt) for text, opt in self._operand_texts
+        )
         # The cache policy is there exactly when the opcode has .L2::cache_hint.
         hinted = _CACHE_HINT in modifiers
         return tuple(
@@ -176,7 +191,13 @@ class Row:
             for spec in specs if hinted or spec.name != _POLICY
         )
 
-    def _operand(self, text: str, modifiers: Mapping[str, str], optional: bool) -> OperandSpec:
+    def _operand(
+        self,
+        text: str,
+        modifiers: Mapping[str, str],
+        fragments: Mapping[str, Fragment],
+        optional: bool,
+    ) -> OperandSpec:
         match = _OPERAND.fullmatch(text)
         if match is None:
             raise MmalabError(f"instruction table, {self.syntax!r}", f"operand {text!r} is unclear")
@@ -187,41 +208,48 @@ class Row:
         return OperandSpec(
             name=name,
             role=role,
-            type=self._type(name, role, match["type"] or "", modifiers),
-            count=self._count(counted, modifiers),
+            type=_type(name, role, match["type"] or "", modifiers, fragments.get(counted)),
+            count=_count(counted, modifiers, fragments.get(counted)),
             vector=bool(counted) and (counted != "vec" or "vec" in modifiers),
             optional=optional,
             pair="pred" if match["pair"] else "",
             pair_required=bool(match["pair"]) and not match["pair"].endswith("?"),
-            wider=bool(match["wider"]),
+            wider=match["mark"] == "~",
+            packs=match["mark"] == "^",
             values=self.values.get(name),
             alternative=match["other"] or "",
             targets="" if need == Need() else need.targets,
             ptx=need.ptx,
         )
 
-    def _type(self, name: str, role: Role, given: str, modifiers: Mapping[str, str]) -> str:
-        if role in ("label", "symbol", "call", "sink"):
-            return ""
-        if role == "address":
-            return given or "addr"
-        if given == "wide":
-            main = modifiers["type"]
-            return f"{main[0]}{2 * int(main[1:])}"
-        if given:
-            return modifiers.get(given, given)
-        if name in self.fragments:
-            return f"b{self.fragments[name].register_bits}"
-        return modifiers.get(f"{name[0]}type", modifiers.get("type", "b32"))
 
-    def _count(self, counted: str, modifiers: Mapping[str, str]) -> int:
-        factor, star, name = counted.rpartition("*")
-        if not name:
-            return 1
-        if name in self.fragments:
-            return self.fragments[name].registers
-        number = name if name.isdigit() else modifiers.get(name, "1").lstrip("vx")
-        return (int(factor) if star else 1) * int(number)
+def _type(
+    name: str, role: Role, given: str, modifiers: Mapping[str, str], held: Fragment | None
+) -> str:
+    if role in ("label", "symbol", "call", "sink"):
+        return ""
+    if role == "address":
+        return given or "addr"
+    if given == "wide":
+        main = modifiers["type"]
+        return f"{main[0]}{2 * int(main[1:])}"
+    if given:
+        return modifiers.get(given, given)
+    if held is not None:
+        # Elements that fill their register keep their type (f32, s32, f64); others are packed.
+        whole = held.bits == held.register_bits and held.type != "tf32"
+        return held.type if whole else f"b{held.register_bits}"
+    return modifiers.get(f"{name[0]}type", modifiers.get("type", "b32"))
+
+
+def _count(counted: str, modifiers: Mapping[str, str], held: Fragment | None) -> int:
+    if held is not None:
+        return held.registers
+    factor, star, name = counted.rpartition("*")
+    if not name:
+        return 1
+    number = name if name.isdigit() else modifiers.get(name, "1").lstrip("vx")
+    return (int(factor) if star else 1) * int(number)
 
 
 _ROLES: Mapping[str, Role] = {
@@ -229,7 +257,7 @@ _ROLES: Mapping[str, Role] = {
 }
 _OPERAND = re.compile(
     r"(?P<sigil>[\[#@&!_]?)(?P<name>\w*)(:(?P<type>\w+)(/(?P<other>\w+))?)?(?P<pair>\|\w+\??)?"
-    r"(<(?P<count>[\w*]+)>)?(?P<wider>~)?\]?"
+    r"(<(?P<count>[\w*]+)>)?(?P<mark>[~^])?\]?"
 )
 
 
@@ -290,8 +318,10 @@ def row(
     values: Mapping[str, range | tuple[int, ...]] | None = None,
     operand_needs: Mapping[str, tuple[str, tuple[int, int]]] | None = None,
     notes: tuple[str, ...] = (),
+    until: tuple[int, int] | None = None,
+    implied: Mapping[str, str] | None = None,
     shape: tuple[int, int, int] | None = None,
-    fragments: Mapping[str, Fragment] | None = None,
+    spread: FragmentsOf = _no_fragments,
     sparsity: Sparsity | None = None,
     **sets: str,
 ) -> Row:
@@ -299,7 +329,9 @@ def row(
 
     `needs` gives, by word of the opcode, the targets and PTX version that this word asks for in
     this row; it replaces what :data:`~mmalab.isa.vocabulary.REQUIREMENTS` says of that word.
-    `operand_needs` gives the same for operands that may be missing, by name.
+    `operand_needs` gives the same for operands that may be missing, by name. `until` is the last PTX
+    version that has the instruction. `implied` are modifiers that no word spells (the f16 inputs
+    of ``wmma.mma...f32.f32``).
     `sets` are the alternatives of the row's placeholders.
     """
     return Row(
@@ -314,7 +346,9 @@ def row(
         values=values or {},
         operand_needs={name: Need(*need) for name, need in (operand_needs or {}).items()},
         notes=notes,
+        until=until,
+        implied=dict(implied or {}),
         shape=shape,
-        fragments=fragments or {},
+        spread=spread,
         sparsity=sparsity,
     )

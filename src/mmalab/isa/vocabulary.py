@@ -78,6 +78,8 @@ _EVICT = "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1
 #: The alternatives of placeholders that many rows share; a row may give its own.
 SETS: Mapping[str, str] = {
     "rounding": "rn rz rm rp",
+    "frnd": "rn rz rm rp",
+    "irnd": "rni rzi rmi rpi",
     "scope": "cta cluster gpu sys",
     "space": "global shared shared::cta shared::cluster local",
     "window": "shared shared::cta",

@@ -44,15 +44,19 @@ _VIDEO = chapter(
         )
     ),
     *(
-        row(f"{op}.dtype.atype.btype=u32{{.sat}}.wrapping=clamp|wrap{{.op}} d, a, b{{, c:dtype}}",
-            "scalar video shift", dtype="u32 s32", atype="u32 s32", op="add min max", ptx=(2, 0))
+        row(f"{op}.dtype.atype.btype=u32{{.sat}}.wrapping=clamp|wrap{second}", "scalar video shift",
+            dtype="u32 s32", atype="u32 s32", op="add min max", ptx=(2, 0))
         for op in ("vshl", "vshr")
+        for second in (" d, a, b{, c:dtype}", ".op d, a, b, c:dtype")
     ),
     row("vmad.dtype.atype.btype{.po}{.sat}{.scale=shr7|shr15} d, a, b, c:dtype",
         "scalar video multiply-add", dtype="u32 s32", atype="u32 s32", btype="u32 s32",
         ptx=(2, 0)),
-    row("vset.atype.btype.cmp{.op} d:u32, a, b{, c:u32}", "scalar video compare",
-        atype="u32 s32", btype="u32 s32", cmp="eq ne lt le gt ge", op="add min max", ptx=(2, 0)),
+    *(
+        row(f"vset.atype.btype.cmp{second}", "scalar video compare", atype="u32 s32",
+            btype="u32 s32", cmp="eq ne lt le gt ge", op="add min max", ptx=(2, 0))
+        for second in (" d:u32, a, b{, c:u32}", ".op d:u32, a, b, c:u32")
+    ),
     *(
         row(f"{op}{lanes}.dtype.atype.btype{{.sat}}{{.op=add}} d, a, b, c:dtype",
             "SIMD video operation", dtype="u32 s32", atype="u32 s32", btype="u32 s32", ptx=(3, 0))

@@ -1,4 +1,4 @@
-"""mov, shfl-free data movement between registers, prmt, and every cvt.
+"""mov, prmt, and every cvt.
 
 ``cvt.rn.satfinite.e4m3x2.f32 d, a, b`` converts two numbers and packs them, a in the high byte;
 dtype is e4m3x2, atype f32. An integer result takes an integer rounding (``.rni``), a
@@ -13,9 +13,6 @@ from mmalab.isa.syntax import row
 __all__ = ["ROWS"]
 
 _INTEGERS = "u8 u16 u32 u64 s8 s16 s32 s64"
-_FLOATS = "f16 f32 f64"
-_SCALARS = "b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64"
-_IRND = "rni rzi rmi rpi"
 _FP8 = "e4m3x2 e5m2x2"
 _FP6 = "e2m3x2 e3m2x2"
 _BLACKWELL = "sm_100f sm_110f sm_120f"
@@ -24,40 +21,71 @@ _SATFINITE = {"satfinite": ("any", (8, 1))}
 
 _MOVES = chapter(
     "Data Movement and Conversion Instructions",
-    row("mov.type d, a", "copy, or the address of a symbol", type=f"pred {_SCALARS} b128"),
+    row("mov.type d, a", "copy, or the address of a symbol",
+        type="pred u16 u32 u64 s16 s32 s64 f32 f64"),
+    row("mov.type d^, a^", "copy, pack or unpack", type="b16 b32 b64 b128"),
     row("prmt.b32{.mode} d, a, b, c", "pick four of eight bytes", ptx=(2, 0),
         mode="f4e b4e rc8 ecl ecr rc16"),
 )
 
+
+def _saturating(dtype: str) -> str:
+    """The integer types whose range is not inside the range of `dtype`: .sat may act on them."""
+    def limits(name: str) -> tuple[int, int]:
+        bits = int(name[1:])
+        return (0, 2**bits - 1) if name[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+    low, high = limits(dtype)
+    outside = (t for t in _INTEGERS.split() if limits(t)[0] < low or limits(t)[1] > high)
+    return " ".join(outside)
+
+
 _GENERAL = chapter(
     "Data Movement and Conversion Instructions",
-    row("cvt{.sat}.dtype.atype d~, a~", "integer to integer", dtype=_INTEGERS, atype=_INTEGERS),
-    row("cvt{.irnd}{.ftz}{.sat}.dtype.atype d~, a~", "floating point to integer",
-        irnd=_IRND, dtype=_INTEGERS, atype=_FLOATS),
-    row("cvt{.frnd}{.ftz}{.sat}.dtype.atype d~, a~", "integer to floating point",
-        frnd="rn rz rm rp", dtype=_FLOATS, atype=_INTEGERS),
-    row("cvt{.irnd}{.ftz}{.sat}.dtype.atype d~, a~", "to an integral value of the same type",
-        irnd=_IRND, dtype=_FLOATS, atype=_FLOATS),
-    row("cvt{.frnd}{.ftz}{.sat}.dtype.atype d~, a~", "floating point to floating point",
-        frnd="rn rz rm rp", dtype=_FLOATS, atype=_FLOATS),
-    row("cvt{.ftz}{.sat}.dtype=f32.atype=bf16 d~, a~", "bf16 to f32, exact", targets="sm_80+",
-        ptx=(7, 1), needs={"ftz": _SM90, "sat": _SM90}),
-    row("cvt{.irnd}.dtype.atype=bf16 d~, a~", "bf16 to integer", irnd=_IRND, dtype=_INTEGERS,
+    row("cvt.dtype.atype d~, a~", "integer to integer", dtype=_INTEGERS, atype=_INTEGERS),
+    *(
+        row(f"cvt.sat.dtype={dtype}.atype d~, a~", "integer to integer, clamped",
+            atype=_saturating(dtype))
+        for dtype in _INTEGERS.split()
+    ),
+    row("cvt.irnd{.ftz}{.sat}.dtype.atype=f32 d~, a~", "f32 to integer", dtype=_INTEGERS),
+    row("cvt.irnd{.sat}.dtype.atype=f16|f64 d~, a~", "floating point to integer",
+        dtype=_INTEGERS),
+    row("cvt.irnd.dtype.atype=bf16 d~, a~", "bf16 to integer", dtype=_INTEGERS,
         targets="sm_90+", ptx=(7, 8)),
-    row("cvt{.frnd}.dtype.atype=bf16 d~, a~", "bf16 to another format", frnd="rn rz rm rp",
-        dtype="f16 f64", targets="sm_90+", ptx=(7, 8)),
-    row("cvt{.irnd}.dtype=bf16.atype=bf16 d~, a~", "to an integral bf16", irnd=_IRND,
+    row("cvt.frnd{.ftz}{.sat}.dtype=f32.atype d~, a~", "integer to f32", atype=_INTEGERS),
+    row("cvt.frnd{.sat}.dtype=f16|f64.atype d~, a~", "integer to floating point",
+        atype=_INTEGERS),
+    row("cvt.frnd.dtype=bf16.atype d~, a~", "to bf16", atype=f"{_INTEGERS} f64",
         targets="sm_90+", ptx=(7, 8)),
-    row("cvt{.frnd}.dtype=bf16.atype d~, a~", "to bf16", frnd="rn rz rm rp",
-        atype=f"{_INTEGERS} f16 f64", targets="sm_90+", ptx=(7, 8)),
+    row("cvt{.irnd}{.ftz}{.sat}.dtype=f32.atype=f32 d~, a~", "to an integral value, or a copy"),
+    row("cvt{.irnd}{.sat}.dtype=f16.atype=f16 d~, a~", "to an integral value, or a copy"),
+    row("cvt{.irnd}{.sat}.dtype=f64.atype=f64 d~, a~", "to an integral value, or a copy"),
+    row("cvt{.irnd}.dtype=bf16.atype=bf16 d~, a~", "to an integral value, or a copy",
+        targets="sm_90+", ptx=(7, 8)),
+    row("cvt.frnd{.ftz}{.sat}.dtype=f32.atype=f64 d~, a~", "f64 to f32"),
+    row("cvt.frnd{.ftz}{.sat}.dtype=f16.atype=f32 d~, a~", "f32 to f16"),
+    row("cvt.frnd{.sat}.dtype=f16.atype=f64 d~, a~", "f64 to f16"),
+    row("cvt{.ftz}{.sat}.dtype=f32.atype=f16 d~, a~", "f16 to f32, exact"),
+    row("cvt{.ftz}{.sat}.dtype=f64.atype=f32 d~, a~", "f32 to f64, exact"),
+    row("cvt{.sat}.dtype=f64.atype=f16 d~, a~", "f16 to f64, exact"),
+    row("cvt{.frnd}{.ftz}.dtype=f32.atype=bf16 d~, a~", "bf16 to f32, exact", targets="sm_80+",
+        ptx=(7, 1), needs={"ftz": _SM90}),
+    row("cvt{.frnd}.dtype=f16|f64.atype=bf16 d~, a~", "bf16 to another format", targets="sm_90+",
+        ptx=(7, 8)),
+    row("cvt{.frnd}.dtype=bf16.atype=f16 d~, a~", "f16 to bf16", targets="sm_90+", ptx=(7, 8)),
+    row("cvt.frnd{.ftz}.dtype=bf16.atype=f32 d~, a~", "f32 to bf16", targets="sm_80+",
+        ptx=(7, 0)),
 )
 
 _PACKED = chapter(
     "Data Movement and Conversion Instructions",
-    row("cvt.frnd{.relu}{.satfinite}.dtype=f16.atype=f32 d~, a~", "f32 to f16", frnd="rn rz",
-        targets="sm_80+", ptx=(7, 0), needs=_SATFINITE),
-    row("cvt.frnd{.relu}{.satfinite}.dtype=bf16.atype=f32 d~, a~", "f32 to bf16", frnd="rn rz",
-        targets="sm_80+", ptx=(7, 0), needs=_SATFINITE),
+    row("cvt.frnd.relu{.satfinite}.dtype=f16|bf16.atype=f32 d~, a~",
+        "f32 to f16 or bf16, not below zero", frnd="rn rz", targets="sm_80+", ptx=(7, 0),
+        needs=_SATFINITE),
+    row("cvt.frnd.satfinite.dtype=f16|bf16.atype=f32 d~, a~",
+        "f32 to f16 or bf16, not above the largest finite", frnd="rn rz", targets="sm_80+",
+        ptx=(8, 1)),
     row("cvt.frnd{.relu}{.satfinite}.dtype=f16x2|bf16x2.atype=f32 d, a, b:atype",
         "two f32, a in the high half", frnd="rn rz", targets="sm_80+", ptx=(7, 0),
         needs=_SATFINITE),

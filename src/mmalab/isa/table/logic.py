@@ -49,10 +49,10 @@ _HALF = chapter(
         line
         for boolean, c in (("", ""), (".bool", ", c:pred"))
         for line in (
-            row(f"setp.fcmp{boolean}{{.ftz}}.f16 d:pred|q?, a, b{c}", "compare", ptx=(4, 2)),
+            row(f"setp.fcmp{boolean}{{.ftz}}.f16 d:pred, a, b{c}", "compare", ptx=(4, 2)),
             row(f"setp.fcmp{boolean}{{.ftz}}.f16x2 d:pred|q, a, b{c}", "compare both halves",
                 ptx=(4, 2)),
-            row(f"setp.fcmp{boolean}.bf16 d:pred|q?, a, b{c}", "compare", targets="sm_90+",
+            row(f"setp.fcmp{boolean}.bf16 d:pred, a, b{c}", "compare", targets="sm_90+",
                 ptx=(7, 8)),
             row(f"setp.fcmp{boolean}.bf16x2 d:pred|q, a, b{c}", "compare both halves",
                 targets="sm_90+", ptx=(7, 8)),
@@ -65,10 +65,21 @@ _HALF = chapter(
                 "compare both halves", dtype="f16x2 u32 s32", ptx=(4, 2)),
             row(f"set.fcmp{boolean}.dtype.atype=bf16x2 d, a, b:atype{c}",
                 "compare both halves", dtype="bf16x2 u32 s32", targets="sm_90+", ptx=(7, 8)),
-            row(f"set.fcmp{boolean}{{.ftz}}.dtype=f16.atype d, a, b:atype{c}",
-                "compare, 1.0 or 0.0", atype=f"{_SCALARS}", ptx=(4, 2)),
-            row(f"set.fcmp{boolean}.dtype=bf16.atype d, a, b:atype{c}",
-                "compare, 1.0 or 0.0", atype=f"{_SCALARS} f16", targets="sm_90+", ptx=(7, 8)),
+            *(
+                half
+                for dtype, more, need in (("f16", "", {"ptx": (4, 2)}),
+                                          ("bf16", "|f16", {"targets": "sm_90+", "ptx": (7, 8)}))
+                for half in (
+                    row(f"set.cmp{boolean}.dtype={dtype}.atype d, a, b:atype{c}",
+                        "compare, 1.0 or 0.0", atype=_BITS, cmp=_EQUALITY, **need),
+                    row(f"set.cmp{boolean}.dtype={dtype}.atype d, a, b:atype{c}",
+                        "compare, 1.0 or 0.0", atype=_INTEGERS, cmp="eq ne lt le gt ge", **need),
+                    row(f"set.fcmp{boolean}.dtype={dtype}.atype=f32|f64{more} d, a, b:atype{c}",
+                        "compare, 1.0 or 0.0", **need),
+                )
+            ),
+            row(f"set.fcmp{boolean}.ftz.dtype=f16.atype=f32 d, a, b:atype{c}",
+                "compare, 1.0 or 0.0", ptx=(4, 2)),
         )
     ),
 )

@@ -7,10 +7,18 @@ on sm_100 and later. Where `space` is missing the address is generic.
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from mmalab.isa.chapter import chapter
 from mmalab.isa.syntax import row
 
 __all__ = ["ROWS"]
+
+
+class _Floor(TypedDict):
+    targets: str
+    ptx: tuple[int, int]
+
 
 _NARROW = "b8 b16 b32 u8 u16 u32 s8 s16 s32 f32"
 _WIDE = "b64 u64 s64 f64"
@@ -28,9 +36,15 @@ _SHARED = "shared shared::cta shared::cluster"
 _READ = f"const global local param param::entry param::func {_SHARED}"
 _WRITE = f"global local param param::func {_SHARED}"
 _STRONG = f"global {_SHARED}"
-_HINTS = "{.evict}{.evict_l2}{.L2::cache_hint}"
-_V4 = (6, 0)
-_SM100 = ("sm_100+", (8, 8))
+_VOLATILE = f"global local {_SHARED}"
+_LOAD_CACHE = "ca cg cs lu cv"
+_STORE_CACHE = "wb cg cs wt"
+_HINT = "{.L2::cache_hint}"
+_AHEAD = _HINT + "{.prefetch}"
+_WEAK = {"weak": ("any", (6, 0))}
+_VOLATILE_LOCAL = {"local": ("any", (9, 1))}
+_READ_ONLY = "Data Movement and Conversion Instructions: ld.global.nc"
+_256: _Floor = {"targets": "sm_100+", "ptx": (8, 8)}
 
 _LOADS = chapter(
     "Data Movement and Conversion Instructions",
@@ -38,46 +52,43 @@ _LOADS = chapter(
         line
         for vec, types in _VECTORS
         for line in (
-            row(f"ld{{.weak}}{{.space}}{{.cache}}{{.L2::cache_hint}}{{.prefetch}}{vec}.type "
-                "d<vec>~, [a]{, policy:b64}", "load", space=_READ, cache="ca cg cs lu cv",
-                type=types, needs={"weak": ("any", _V4)}),
-            row(f"ld{{.weak}}{{.space}}{_HINTS}{{.prefetch}}{vec}.type d<vec>~, [a]{{, policy:b64}}",
-                "load, with eviction priorities", space=_READ, type=types,
-                needs={"weak": ("any", _V4)}),
+            row(f"ld{{.weak}}{{.space}}{{.cache}}{_AHEAD}{vec}.type d<vec>~, [a]{{, policy:b64}}",
+                "load", space=_READ, cache=_LOAD_CACHE, type=types, needs=_WEAK),
+            row(f"ld{{.weak}}{{.global}}.evict{_AHEAD}{vec}.type d<vec>~, [a]{{, policy:b64}}",
+                "load with an eviction priority", type=types, needs=_WEAK),
             row(f"ld.volatile{{.space}}{{.prefetch}}{vec}.type d<vec>~, [a]", "load, volatile",
-                space=_READ, type=types, ptx=(1, 1), needs={"local": ("any", (9, 1))}),
-            row(f"ld.sem.scope{{.space}}{_HINTS}{{.prefetch}}{vec}.type d<vec>~, "
-                "[a]{, policy:b64}", "load of the memory model", sem="relaxed acquire",
-                space=_STRONG, type=types, ptx=_V4),
-            row(f"ld.global{{.cache}}.nc{{.L2::cache_hint}}{{.prefetch}}{vec}.type d<vec>~, "
-                "[a]{, policy:b64}", "load through the read-only cache", cache="ca cg cs",
-                type=types, ptx=(3, 1), section="Data Movement and Conversion Instructions: "
-                "ld.global.nc"),
-            row(f"ld.global.nc{_HINTS}{{.prefetch}}{vec}.type d<vec>~, [a]{{, policy:b64}}",
-                "load through the read-only cache", type=types, ptx=(3, 1),
-                section="Data Movement and Conversion Instructions: ld.global.nc"),
+                space=_VOLATILE, type=types, ptx=(1, 1), needs=_VOLATILE_LOCAL),
+            row(f"ld.sem.scope{{.space}}{{.evict}}{_AHEAD}{vec}.type d<vec>~, [a]{{, policy:b64}}",
+                "load of the memory model", sem="relaxed acquire", space=_STRONG, type=types,
+                ptx=(6, 0)),
+            row(f"ld.global{{.cache}}.nc{_AHEAD}{vec}.type d<vec>~, [a]{{, policy:b64}}",
+                "load through the read-only cache", cache="ca cg cs", type=types, ptx=(3, 1),
+                section=_READ_ONLY),
+            row(f"ld.global.nc.evict{_AHEAD}{vec}.type d<vec>~, [a]{{, policy:b64}}",
+                "load through the read-only cache", type=types, ptx=(3, 1), section=_READ_ONLY),
         )
     ),
-    row("ld.mmio.relaxed.sys{.global}.type d~, [a]", "load of device registers", type=f"{_NARROW} "
-        f"{_WIDE}", ptx=(8, 2)),
+    row("ld.mmio.relaxed.sys{.global}.type d~, [a]", "load of device registers",
+        type=f"{_NARROW} {_WIDE}", ptx=(8, 2)),
     *(
         line
         for vec, types in _VECTORS_256
         for line in (
-            row(f"ld{{.weak}}.global{{.cache}}{_HINTS}{{.prefetch}}{vec}.type d<vec>, "
-                "[a]{, policy:b64}", "256-bit load", cache="ca cg cs lu cv", type=types,
-                targets="sm_100+", ptx=(8, 8)),
-            row(f"ld.sem.scope.global{_HINTS}{{.prefetch}}{vec}.type d<vec>, [a]{{, policy:b64}}",
-                "256-bit load of the memory model", sem="relaxed acquire", type=types,
-                targets="sm_100+", ptx=(8, 8)),
-            row(f"ld.global{{.cache}}.nc{_HINTS}{{.prefetch}}{vec}.type d<vec>, [a]{{, policy:b64}}",
-                "256-bit load through the read-only cache", cache="ca cg cs", type=types,
-                targets="sm_100+", ptx=(8, 8)),
-            row(f"st{{.weak}}.global{{.cache}}{_HINTS}{vec}.type [a], b<vec>{{, policy:b64}}",
-                "256-bit store", cache="wb cg cs wt", type=types, targets="sm_100+", ptx=(8, 8)),
-            row(f"st.sem.scope.global{_HINTS}{vec}.type [a], b<vec>{{, policy:b64}}",
-                "256-bit store of the memory model", sem="relaxed release", type=types,
-                targets="sm_100+", ptx=(8, 8)),
+            row(f"ld{{.weak}}{{.global}}{{.cache}}{{.evict_l2}}{_AHEAD}{vec}.type d<vec>, "
+                "[a]{, policy:b64}", "256-bit load", cache=_LOAD_CACHE, type=types, **_256),
+            row(f"ld{{.weak}}{{.global}}.evict{{.evict_l2}}{_AHEAD}{vec}.type d<vec>, "
+                "[a]{, policy:b64}", "256-bit load with an eviction priority", type=types, **_256),
+            row(f"ld.volatile{{.global}}{{.prefetch}}{vec}.type d<vec>, [a]",
+                "256-bit load, volatile", type=types, **_256),
+            row(f"ld.sem.scope{{.global}}{{.evict}}{{.evict_l2}}{_AHEAD}{vec}.type d<vec>, "
+                "[a]{, policy:b64}", "256-bit load of the memory model", sem="relaxed acquire",
+                type=types, **_256),
+            row(f"ld.global{{.cache}}.nc{{.evict_l2}}{_AHEAD}{vec}.type d<vec>, "
+                "[a]{, policy:b64}", "256-bit load through the read-only cache",
+                cache="ca cg cs", type=types, section=_READ_ONLY, **_256),
+            row(f"ld.global.nc.evict{{.evict_l2}}{_AHEAD}{vec}.type d<vec>, [a]{{, policy:b64}}",
+                "256-bit load through the read-only cache", type=types, section=_READ_ONLY,
+                **_256),
         )
     ),
     *(
@@ -93,21 +104,35 @@ _STORES = chapter(
         line
         for vec, types in _VECTORS
         for line in (
-            row(f"st{{.weak}}{{.space}}{{.cache}}{{.L2::cache_hint}}{vec}.type "
-                "[a], b<vec>~{, policy:b64}", "store", space=_WRITE, cache="wb cg cs wt",
-                type=types, needs={"weak": ("any", _V4)}),
-            row(f"st{{.weak}}{{.space}}{_HINTS}{vec}.type [a], b<vec>~{{, policy:b64}}",
-                "store, with eviction priorities", space=_WRITE, type=types,
-                needs={"weak": ("any", _V4)}),
+            row(f"st{{.weak}}{{.space}}{{.cache}}{_HINT}{vec}.type [a], b<vec>~{{, policy:b64}}",
+                "store", space=_WRITE, cache=_STORE_CACHE, type=types, needs=_WEAK),
+            row(f"st{{.weak}}{{.global}}.evict{_HINT}{vec}.type [a], b<vec>~{{, policy:b64}}",
+                "store with an eviction priority", type=types, needs=_WEAK),
             row(f"st.volatile{{.space}}{vec}.type [a], b<vec>~", "store, volatile",
-                space=_WRITE, type=types, ptx=(1, 1), needs={"local": ("any", (9, 1))}),
-            row(f"st.sem.scope{{.space}}{_HINTS}{vec}.type [a], b<vec>~{{, policy:b64}}",
-                "store of the memory model", sem="relaxed release", space=_STRONG, type=types,
-                ptx=_V4),
+                space=_VOLATILE, type=types, ptx=(1, 1), needs=_VOLATILE_LOCAL),
+            row(f"st.sem.scope{{.space}}{{.evict}}{_HINT}{vec}.type [a], "
+                "b<vec>~{, policy:b64}", "store of the memory model", sem="relaxed release",
+                space=_STRONG, type=types, ptx=(6, 0)),
         )
     ),
     row("st.mmio.relaxed.sys{.global}.type [a], b~", "store to device registers",
         type=f"{_NARROW} {_WIDE}", ptx=(8, 2)),
+    *(
+        line
+        for vec, types in _VECTORS_256
+        for line in (
+            row(f"st{{.weak}}{{.global}}{{.cache}}{{.evict_l2}}{_HINT}{vec}.type [a], "
+                "b<vec>{, policy:b64}", "256-bit store", cache=_STORE_CACHE, type=types, **_256),
+            row(f"st{{.weak}}{{.global}}.evict{{.evict_l2}}{_HINT}{vec}.type [a], "
+                "b<vec>{, policy:b64}", "256-bit store with an eviction priority", type=types,
+                **_256),
+            row(f"st.volatile{{.global}}{vec}.type [a], b<vec>", "256-bit store, volatile",
+                type=types, **_256),
+            row(f"st.sem.scope{{.global}}{{.evict}}{{.evict_l2}}{_HINT}{vec}.type [a], "
+                "b<vec>{, policy:b64}", "256-bit store of the memory model",
+                sem="relaxed release", type=types, **_256),
+        )
+    ),
     *(
         row(f"st.async{{.weak}}{{.shared::cluster}}.mbarrier::complete_tx::bytes{vec}.type "
             "[a], b<vec>, [mbar]", "asynchronous store to a CTA of the cluster", type=types,
@@ -164,10 +189,9 @@ _ATOMICS = chapter(
     row(f"atom{_ATOM}.op=exch{{.L2::cache_hint}}.type d, [a], b{{, policy:b64}}",
         "exchange", sem="relaxed acquire release acq_rel", space=_STRONG, type="b32 b64 b128",
         ptx=(1, 2), needs={"b128": ("sm_90+", (8, 3))}),
-    row(f"atom{_ATOM}.op=cas{{.L2::cache_hint}}.type d, [a], b, c{{, policy:b64}}",
+    row(f"atom{_ATOM}.op=cas.type d, [a], b, c",
         "compare with b, write c if equal", sem="relaxed acquire release acq_rel", space=_STRONG,
-        type="b16 b32 b64 b128", ptx=(1, 2),
-        needs={"b16": ("any", (6, 3)), "b128": ("sm_90+", (8, 3))}),
+        type="b16 b32 b64 b128", ptx=(1, 2), needs={"b16": ("any", (6, 3)), "b128": ("sm_90+", (8, 3))}),
     *(
         row("red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.op.type "
             "[a], b, [mbar]", "asynchronous reduction in a CTA of the cluster", op=ops, type=types,
@@ -217,8 +241,7 @@ _ADDRESSES = chapter(
         type="u32 u64", targets="sm_90+", ptx=(7, 8)),
     row("getctarank{.shared::cluster}.type d:u32, a", "rank of the CTA that owns an address",
         type="u32 u64", targets="sm_90+", ptx=(7, 8)),
-    row("alloca.type d, size, #align", "stack memory", type="u32 u64", ptx=(7, 3)),
-    row("alloca d, size{, #align}", "stack memory", ptx=(7, 3)),
+    row("alloca.type d, size{, #align}", "stack memory", type="u32 u64", ptx=(7, 3)),
     row("stacksave.type d", "the stack pointer", type="u32 u64", ptx=(7, 3)),
     row("stackrestore.type a", "set the stack pointer", type="u32 u64", ptx=(7, 3)),
 )

@@ -14,6 +14,7 @@ __all__ = ["ROWS"]
 _IDS = range(16)
 _COUNTS = range(0, 1025, 32)
 _BARRIER = {"a": _IDS, "n": _COUNTS}
+_ARRIVE = {"a": _IDS, "n": range(32, 1025, 32)}
 _SM90 = ("sm_90+", (8, 0))
 _SEM = {name: _SM90 for name in ("relaxed", "release", "acquire")}
 
@@ -26,7 +27,7 @@ _BARRIERS = chapter(
             row(f"{head}{{.cta}}.sync{aligned} a:u32{{, n:u32}}", "wait for all warps at barrier a",
                 values=_BARRIER, ptx=first, family="bar.sync", needs={"cta": ("any", (7, 8))}),
             row(f"{head}{{.cta}}.arrive{aligned} a:u32, n:u32", "arrive at barrier a, go on",
-                values=_BARRIER, ptx=max(first, (2, 0)), family="bar.arrive",
+                values=_ARRIVE, ptx=max(first, (2, 0)), family="bar.arrive",
                 needs={"cta": ("any", (7, 8))}),
             row(f"{head}{{.cta}}.red.op=popc{aligned}.u32 d, a:u32{{, n:u32}}, c:pred",
                 "wait, and count the true predicates", values=_BARRIER, ptx=max(first, (2, 0)),
@@ -55,15 +56,10 @@ _FENCES = chapter(
         targets="sm_90+", ptx=(8, 6)),
     row("fence.mbarrier_init.release.cluster", "make mbarrier.init visible to the cluster",
         targets="sm_90+", ptx=(8, 0)),
-    *(
-        line
-        for head, first in (("fence", (7, 5)), ("membar", (7, 5)))
-        for line in (
-            row(f"{head}.proxy.proxykind=alias", "order accesses through aliases", ptx=first),
-            row(f"{head}.proxy.proxykind=async{{.space}}", "order generic and async accesses",
-                space="global shared::cta shared::cluster", targets="sm_90+", ptx=(8, 0)),
-        )
-    ),
+    row("fence.proxy.proxykind=alias", "order accesses through aliases", ptx=(7, 5)),
+    row("membar.proxy.proxykind=alias", "order accesses through aliases", ptx=(7, 5)),
+    row("fence.proxy.proxykind=async{.space}", "order generic and async accesses",
+        space="global shared::cta shared::cluster", targets="sm_90+", ptx=(8, 0)),
     row("fence.proxy.proxykind=tensormap::generic.release.scope",
         "release a modified tensor map", targets="sm_90+", ptx=(8, 3)),
     row("fence.proxy.proxykind=tensormap::generic.acquire.scope [a], #size",

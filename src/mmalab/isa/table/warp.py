@@ -11,7 +11,8 @@ from mmalab.isa.syntax import row
 
 __all__ = ["ROWS"]
 
-_GONE = "removed in PTX 6.4 for sm_70 and later: use the .sync form"
+#: The forms without .sync left with PTX 6.4 (for sm_70 and later).
+_GONE = (6, 3)
 
 ROWS = chapter(
     "Parallel Synchronization and Communication Instructions",
@@ -19,11 +20,11 @@ ROWS = chapter(
         "a of another lane", ptx=(6, 0),
         section="Data Movement and Conversion Instructions: shfl.sync"),
     row("shfl.mode=up|down|bfly|idx.b32 d|p?, a, b:u32, c:u32", "a of another lane", ptx=(3, 0),
-        section="Data Movement and Conversion Instructions: shfl (deprecated)", notes=(_GONE,)),
+        section="Data Movement and Conversion Instructions: shfl (deprecated)", until=_GONE),
     row("vote.sync.op=all|any|uni.pred d, a, mask:b32", "a of all lanes, combined", ptx=(6, 0)),
     row("vote.sync.op=ballot.b32 d, a:pred, mask:b32", "a of all lanes, as bits", ptx=(6, 0)),
-    row("vote.op=all|any|uni.pred d, a", "a of all lanes, combined", ptx=(1, 2), notes=(_GONE,)),
-    row("vote.op=ballot.b32 d, a:pred", "a of all lanes, as bits", ptx=(2, 0), notes=(_GONE,)),
+    row("vote.op=all|any|uni.pred d, a", "a of all lanes, combined", ptx=(1, 2), until=_GONE),
+    row("vote.op=ballot.b32 d, a:pred", "a of all lanes, as bits", ptx=(2, 0), until=_GONE),
     row("match.op=any.sync.type d:b32, a, mask:b32", "lanes that hold the same value",
         type="b32 b64", ptx=(6, 0), family="match.sync"),
     row("match.op=all.sync.type d:b32|p?, a, mask:b32", "the mask if all hold the same value",
