@@ -405,7 +405,7 @@ def test_a_weak_access_must_be_ordered_after_every_atomic():
     s.load(0, FLAG, "ld.flag", cta=2, mask=1, semantics="acquire", scope="gpu")
     s.load(0, word, "ld.weak", cta=2, mask=1)
     (finding,) = s.findings()
-    assert finding.code == "data-race"
+    assert finding.code == "missing-release"
     assert finding.witness["earlier"]["cta"] == (0, 0, 0)
 
 

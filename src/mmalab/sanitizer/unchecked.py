@@ -27,7 +27,9 @@ def unchecked_waits(world: World) -> None:
 
 
 def _checked(program: Program, wait: Site) -> bool:
-    result = wait.operands[0] if wait.operands else None
+    if not wait.operands:
+        return True
+    result = wait.operands[0]
     if isinstance(result, Vec):
         result = result.items[0]
     if not isinstance(result, Reg):
