@@ -1,0 +1,386 @@
+"""From parsed PTX to a Program: functions inlined, names resolved, every instruction its form.
+
+A called function becomes a copy of its body with its own registers, labels and parameters;
+``ret`` becomes a branch behind the copy. Parameters of functions lie in local memory, at the place
+that the caller filled::
+
+    st.param.b32 [param0+0], %r1;            st.local.b32 [16], r0
+    call (retval0), twice, (param0);    ->   (twice's body: ld.local.b32 r2, [16] ...)
+    ld.param.b32 %r2, [retval0+0];           ld.local.b32 r1, [20]
+
+A call through a register becomes a chain of comparisons with the functions whose address the
+module takes. Recursion, and functions without a body (vprintf, malloc), stay ``call`` sites, which
+are refused by name when a lane reaches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from mmalab.emulator.flow import basic_blocks, undefined_registers
+from mmalab.emulator.memory import FIRST_BUFFER_TAG, TAG_SHIFT
+from mmalab.emulator.operands import Resolver
+from mmalab.emulator.program import Imm, Op, Program, Site, Target
+from mmalab.emulator.scope import Reach, Scope, Slots, VariableAt, reachable
+from mmalab.emulator.symbols import (
+    FUNCTION_TAG, alignment, byte_size, initial_bytes, place,
+)
+from mmalab.errors import LimitExceeded, UnknownForm, UnsupportedInstruction, UsageError
+from mmalab.isa.form import Form
+from mmalab.isa.lookup import find, in_later_issue
+from mmalab.ptx.nodes import (
+    Block, Call, Directive, Function, Instruction, Label, Module, Name, Operand, Parameter,
+    Register, RegisterDeclaration, Statement, Variable,
+)
+
+__all__ = ["SHARED_START", "entry_named", "lower"]
+
+#: Shared memory below this offset belongs to the system, as on the chip.
+SHARED_START = 1024
+_MAX_SITES = 1 << 20
+
+
+@lru_cache(maxsize=64)
+def _cached(module: Module, name: str) -> Program:
+    return _Lowering(module, entry_named(module, name)).program()
+
+
+def lower(module: Module, entry: str | None = None) -> Program:
+    """The program of one entry of a module (its only one if no name is given).
+
+    Raises:
+        UsageError: no such entry, an undeclared name.
+        UnknownForm: an instruction that PTX does not have.
+        UnsupportedInstruction: one that PTX has and the emulator does not execute.
+    """
+    return _cached(module, entry_named(module, entry).name)
+
+
+def entry_named(module: Module, name: str | None) -> Function:
+    """The kernel called `name`, or the only one."""
+    entries = {f.name: f for f in module.entries}
+    if name is None and len(entries) == 1:
+        return next(iter(entries.values()))
+    if name is None or name not in entries:
+        raise UsageError(f"entry {name}" if name else "no entry named",
+                         "the module has no such kernel" if name else
+                         f"the module has {len(entries)} kernels", legal=sorted(entries))
+    return entries[name]
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """One copy of a function that is being inlined."""
+
+    function: Function
+    end: int
+    stack: tuple[str, ...]
+
+
+class _Lowering:
+    """The state of one lowering."""
+
+    def __init__(self, module: Module, entry: Function) -> None:
+        self.module, self.entry = module, entry
+        self.sites: list[Site] = []
+        self.labels: dict[int, int] = {}
+        self.slots = Slots()
+        self.local_end = 0
+        self.reach: Reach = reachable(module, entry)
+        self.top = Scope(None)
+        names = dict.fromkeys(f.name for f in module.functions)
+        self.functions = {name: (FUNCTION_TAG << TAG_SHIFT) + 16 * (index + 1)
+                          for index, name in enumerate(names)}
+        self._place_globals()
+        self._place_shared()
+        self.resolver = Resolver(self.slots, self.functions)
+
+    # --- variables ----------------------------------------------------------------------------
+
+    def _place_globals(self) -> None:
+        chosen = [v for v in self.module.variables if v.space in ("global", "const")]
+        defined = [v for v in chosen if v.linkage != "extern"]
+        for index, variable in enumerate(defined):
+            base = (FIRST_BUFFER_TAG + index) << TAG_SHIFT
+            self.top.variables[variable.name] = VariableAt(variable.space, base)
+        self._defined = defined
+
+    def _address_of(self, name: str) -> int:
+        found = self.top.variables.get(name)
+        if found is not None:
+            return found.address
+        if name in self.functions:
+            return self.functions[name]
+        raise UsageError(f"{name} in an initialiser", "no such variable or function")
+
+    def _globals(self) -> tuple[tuple[str, str, int, int, bytes], ...]:
+        return tuple(
+            (v.name, v.space, self.top.variables[v.name].address, byte_size(v),
+             initial_bytes(v, self._address_of))
+            for v in self._defined)
+
+    def _place_shared(self) -> None:
+        """Static shared variables one behind the other, dynamic shared memory behind them."""
+        own = [v for v in self.module.variables
+               if v.space == "shared" and v.name in self.reach.names]
+        self.shared_in: dict[tuple[str, str], int] = {}
+        inside = [(f.name, v) for f in self.reach.functions for v in _variables(f.body or ())
+                  if v.space == "shared"]
+        listed = [("", v) for v in own] + inside
+        static = [(f, v) for f, v in listed if not _is_dynamic(v)]
+        offsets, self.static_end = place(
+            ((byte_size(v), alignment(v)) for _, v in static), SHARED_START)
+        dynamic = [(f, v) for f, v in listed if _is_dynamic(v)]
+        align = max([16, *(alignment(v) for _, v in dynamic)])
+        self.dynamic_offset = -(-self.static_end // align) * align
+        at = {(f, v.name): o for (f, v), o in zip(static, offsets, strict=True)}
+        at |= {(f, v.name): self.dynamic_offset for f, v in dynamic}
+        self.shared_in = at
+        for variable in own:
+            self.top.variables[variable.name] = VariableAt("shared", at["", variable.name])
+
+    def _local(self, thing: Variable | Parameter) -> int:
+        (offset,), self.local_end = place([(byte_size(thing), alignment(thing))], self.local_end)
+        return offset
+
+    # --- the whole ----------------------------------------------------------------------------
+
+    def program(self) -> Program:
+        """Lower the entry."""
+        entry = self.entry
+        scope = Scope(self.top)
+        offsets, size = place((byte_size(p), alignment(p)) for p in entry.parameters)
+        for parameter, offset in zip(entry.parameters, offsets, strict=True):
+            scope.variables[parameter.name] = VariableAt("param", offset)
+        end = self._new_label()
+        self._statements(entry.body or (), scope, _Frame(entry, end, (entry.name,)))
+        self.labels[end] = len(self.sites)
+        self._emit("exit", (), line=entry.line, text="exit; // the end of the text")
+        sites = tuple(self._patched(site) for site in self.sites)
+        blocks = basic_blocks(sites)
+        params = tuple((o, byte_size(p), p.type, bool(p.dims))
+                       for p, o in zip(entry.parameters, offsets, strict=True))
+        return Program(
+            entry=entry.name, target=self.module.target, sites=sites, blocks=blocks,
+            slots=self.slots.counts(), params=params, param_bytes=size,
+            static_shared=self.static_end - SHARED_START, dynamic_offset=self.dynamic_offset,
+            local_bytes=self.local_end, globals=self._globals(),
+            maybe_undefined=undefined_registers(sites, blocks, self.slots.names),
+            required_block=_extent(entry, ".reqntid"), max_block=_extent(entry, ".maxntid"))
+
+    def _patched(self, site: Site) -> Site:
+        operands = tuple(
+            Target(tuple(self.labels[label] for label in op.sites)) if isinstance(op, Target)
+            else op for op in site.operands)
+        return replace(site, operands=operands)
+
+    def _new_label(self) -> int:
+        label = len(self.labels)
+        self.labels[label] = -1
+        return label
+
+    # --- statements ---------------------------------------------------------------------------
+
+    def _statements(self, statements: Sequence[Statement], scope: Scope, frame: _Frame) -> None:
+        for statement in statements:
+            if isinstance(statement, Label):
+                scope.labels[statement.name] = self._new_label()
+            elif isinstance(statement, Directive) and statement.name == ".branchtargets":
+                names = [name.strip() for name in statement.arguments.split(",")]
+                scope.tables[statement.label] = names
+        for statement in statements:
+            self._statement(statement, scope, frame)
+
+    def _statement(self, statement: Statement, scope: Scope, frame: _Frame) -> None:
+        if isinstance(statement, Instruction):
+            self._instruction(statement, scope, frame)
+        elif isinstance(statement, Label):
+            self.labels[scope.labels[statement.name]] = len(self.sites)
+        elif isinstance(statement, RegisterDeclaration):
+            for name, count in statement.names:
+                scope.declare(name, statement.type, count, statement.vector)
+        elif isinstance(statement, Variable):
+            self._variable(statement, scope, frame)
+        elif isinstance(statement, Block):
+            self._statements(statement.statements, Scope(scope), frame)
+
+    def _variable(self, variable: Variable, scope: Scope, frame: _Frame) -> None:
+        if variable.space == "shared":
+            at = self.shared_in[frame.function.name, variable.name]
+            scope.variables[variable.name] = VariableAt("shared", at)
+        elif variable.space in ("local", "param"):
+            scope.variables[variable.name] = VariableAt("local", self._local(variable))
+        else:
+            raise UsageError(f".{variable.space} variable {variable.name} in a function",
+                             "only shared, local and param variables are declared there",
+                             where=f"line {variable.line} of the PTX text")
+
+    def _instruction(self, node: Instruction, scope: Scope, frame: _Frame) -> None:
+        head = node.opcode.partition(".")[0]
+        guard = self.resolver.guard(node, scope)
+        if head == "call":
+            self._call(node, scope, frame, guard)
+        elif head == "ret":
+            self._emit("bra", (Target((frame.end,)),), line=node.line, text=node.text, guard=guard)
+        else:
+            opcode = self.resolver.spelled(node, scope)
+            form = form_of(opcode, node.line)
+            operands = self.resolver.operands(form, node, scope)
+            self._append(form, operands, node.line, node.text, guard)
+
+    def _emit(self, opcode: str, operands: tuple[Op, ...], *, line: int, text: str,
+              guard: tuple[int, bool] | None = None) -> None:
+        self._append(find(opcode), operands, line, text, guard)
+
+    def _append(self, form: Form, operands: tuple[Op, ...], line: int, text: str,
+                guard: tuple[int, bool] | None) -> None:
+        if len(self.sites) >= _MAX_SITES:
+            raise LimitExceeded(f"{_MAX_SITES} instructions after inlining",
+                                "the kernel is too large to lower")
+        self.sites.append(Site(len(self.sites), line, form, operands, guard, text))
+
+    # --- calls --------------------------------------------------------------------------------
+
+    def _call(self, node: Instruction, scope: Scope, frame: _Frame,
+              guard: tuple[int, bool] | None) -> None:
+        operand = node.operands[0]
+        if not isinstance(operand, Call):
+            raise UsageError(node.text.strip(), "a call without its operands")
+        behind = self._new_label()
+        if guard is not None:
+            self._emit("bra", (Target((behind,)),), line=node.line, text=node.text,
+                       guard=(guard[0], not guard[1]))
+        if isinstance(operand.target, Name):
+            function = self.module.function(operand.target.name)
+            self._inline(function, operand, node, scope, frame)
+        else:
+            self._call_by_address(operand, node, scope, frame, behind)
+        self.labels[behind] = len(self.sites)
+
+    def _call_by_address(self, call: Call, node: Instruction, scope: Scope, frame: _Frame,
+                         behind: int) -> None:
+        """Compare with each function whose address is known, and inline the one that fits."""
+        target = self.resolver.value(call.target, "b64", scope)
+        fits = self.slots.fresh("pred", "function")
+        for name in self.reach.addressed:
+            function = self.module.function(name)
+            if function is None or len(function.parameters) != len(call.arguments):
+                continue
+            other = self._new_label()
+            self._emit("setp.ne.b64", (fits, target, Imm(self.functions[name])), line=node.line,
+                       text=node.text)
+            self._emit("bra", (Target((other,)),), line=node.line, text=node.text,
+                       guard=(fits.slot, False))
+            self._inline(function, call, node, scope, frame)
+            self._emit("bra", (Target((behind,)),), line=node.line, text=node.text)
+            self.labels[other] = len(self.sites)
+        self._emit("call", (), line=node.line, text=node.text)
+
+    def _inline(self, function: Function | None, call: Call, node: Instruction, scope: Scope,
+                frame: _Frame) -> None:
+        if function is None or function.body is None or function.name in frame.stack:
+            self._emit("call", (), line=node.line, text=node.text)
+            return
+        inner = Scope(self.top)
+        for parameter, argument in zip(function.parameters, call.arguments, strict=True):
+            self._pass(parameter, argument, inner, scope, node)
+        for result, place_ in zip(function.results, call.results, strict=False):
+            self._bind_result(result, place_, inner, scope)
+        end = self._new_label()
+        self._statements(function.body, inner,
+                         _Frame(function, end, (*frame.stack, function.name)))
+        self.labels[end] = len(self.sites)
+        for result, place_ in zip(function.results, call.results, strict=False):
+            self._take_result(result, place_, inner, scope, node)
+
+    def _pass(self, parameter: Parameter, argument: Operand, inner: Scope, outer: Scope,
+              node: Instruction) -> None:
+        """Give an argument its parameter's name inside the copy."""
+        name = parameter.name
+        if parameter.space == "reg":
+            inner.declare(name, parameter.type, None, "")
+            value = self.resolver.value(argument, parameter.type, outer)
+            kind = _move_type(parameter.type)
+            self._emit(f"mov.{kind}", (self.resolver.register(name, inner), value),
+                       line=node.line, text=node.text)
+            return
+        if isinstance(argument, Name):
+            found = outer.variable(argument.name)
+            if found is not None and found.space == "local":
+                inner.variables[name] = found
+                return
+        at = self._local(parameter)
+        inner.variables[name] = VariableAt("local", at)
+        value = self.resolver.value(argument, parameter.type, outer)
+        self._emit(f"st.local.{parameter.type}", (self.resolver.at("local", at), value),
+                   line=node.line, text=node.text)
+
+    def _bind_result(self, result: Parameter, target: Operand, inner: Scope,
+                     outer: Scope) -> None:
+        if result.space == "reg":
+            inner.declare(result.name, result.type, None, "")
+            return
+        found = outer.variable(target.name) if isinstance(target, Name) else None
+        inner.variables[result.name] = found or VariableAt("local", self._local(result))
+
+    def _take_result(self, result: Parameter, target: Operand, inner: Scope, outer: Scope,
+                     node: Instruction) -> None:
+        """Results in registers, or passed to registers, are copied out."""
+        register = self.resolver.register(result.name, inner) if result.space == "reg" else None
+        if isinstance(target, Register):
+            home = self.resolver.register(target.name, outer)
+            if register is not None:
+                self._emit(f"mov.{_move_type(result.type)}", (home, register), line=node.line,
+                           text=node.text)
+            else:
+                at = inner.variables[result.name].address
+                self._emit(f"ld.local.{result.type}", (home, self.resolver.at("local", at)),
+                           line=node.line, text=node.text)
+        elif register is not None and isinstance(target, Name):
+            found = outer.variable(target.name)
+            if found is not None:
+                self._emit(f"st.local.{result.type}",
+                           (self.resolver.at("local", found.address), register),
+                           line=node.line, text=node.text)
+
+
+def form_of(opcode: str, line: int) -> Form:
+    """The form of an opcode; errors say which line it is in."""
+    try:
+        return find(opcode)
+    except UnknownForm as error:
+        where = f"line {line} of the PTX text"
+        if in_later_issue(opcode):
+            raise UnsupportedInstruction(opcode, "the PTX ISA has it, this emulator does not"
+                                         " execute it", where=where) from None
+        raise UnknownForm(error.given, error.rule, legal=error.legal, where=where) from None
+
+
+def _is_dynamic(variable: Variable) -> bool:
+    return variable.linkage == "extern" or 0 in variable.dims
+
+
+def _variables(statements: Sequence[Statement]) -> list[Variable]:
+    found: list[Variable] = []
+    for statement in statements:
+        if isinstance(statement, Variable):
+            found.append(statement)
+        elif isinstance(statement, Block):
+            found.extend(_variables(statement.statements))
+    return found
+
+
+def _extent(entry: Function, attribute: str) -> tuple[int, int, int] | None:
+    for name, value in entry.attributes:
+        if name == attribute:
+            sizes = [int(part) for part in value.split(",")]
+            x, y, z = [*sizes, 1, 1, 1][:3]
+            return x, y, z
+    return None
+
+
+def _move_type(type_: str) -> str:
+    return "u16" if type_ in ("b8", "u8", "s8") else type_
+
