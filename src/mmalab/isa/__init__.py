@@ -7,9 +7,13 @@
 
 from mmalab.isa.form import Evidence, Form, Fragment, OperandSpec, Role, Source, Sparsity
 from mmalab.isa.lookup import find, forms, nearest
+from mmalab.isa.operand_text import Given
+from mmalab.isa.targets import Limits, Target, limits, parse_targets, runs_on, target
+from mmalab.isa.verdict import Verdict, legal, operand_problem, usage
 from mmalab.isa.vocabulary import type_bits
 
 __all__ = [
-    "Evidence", "Form", "Fragment", "OperandSpec", "Role", "Source", "Sparsity", "find", "forms",
-    "nearest", "type_bits",
+    "Evidence", "Form", "Fragment", "Given", "Limits", "OperandSpec", "Role", "Source", "Sparsity",
+    "Target", "Verdict", "find", "forms", "legal", "limits", "nearest", "operand_problem",
+    "parse_targets", "runs_on", "target", "type_bits", "usage",
 ]
