@@ -31,7 +31,7 @@ from typing import Protocol, SupportsFloat
 
 from mmalab.errors import UsageError
 from mmalab.ptx.declarations import TYPES
-from mmalab.ptx.lexer import IDENTIFIER
+from mmalab.ptx.lexer import IDENTIFIER, OPCODE
 from mmalab.ptx.nodes import (
     Address,
     Call,
@@ -57,7 +57,7 @@ from mmalab.ptx.printer import declaration_text, parameter_text, statement_text
 
 __all__ = ["FormLike", "KernelBuilder", "join"]
 
-_OPCODE = re.compile(r"[A-Za-z_]\w*+(?:(?:\.|::)\w++)*+", re.ASCII)
+_OPCODE = re.compile(OPCODE, re.ASCII)
 _NAME = re.compile(IDENTIFIER, re.ASCII)
 _NODES = (Address, Call, Immediate, Name, Negated, Pair, Register, Sink, Vector)
 
@@ -88,8 +88,11 @@ class FormLike(Protocol):
     """What the builder reads of :class:`mmalab.isa.form.Form`."""
 
     @property
-    def operands(self) -> Sequence[OperandLike]: ...
-    def take(self, count: int) -> Sequence[OperandLike] | None: ...
+    def operands(self) -> Sequence[OperandLike]:
+        """All operand positions in text order."""
+
+    def take(self, count: int) -> Sequence[OperandLike] | None:
+        """Give the positions that `count` operands fill, None if they fill none."""
 
 
 class _Axes:

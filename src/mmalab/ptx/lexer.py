@@ -24,10 +24,13 @@ from mmalab.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["BLANK", "IDENTIFIER", "Cursor", "nearest", "squeeze"]
+__all__ = ["BLANK", "IDENTIFIER", "OPCODE", "Cursor", "nearest", "squeeze"]
 
 #: A name: a letter and anything, or one of _ $ % and at least one more (``_`` alone is the sink).
 IDENTIFIER = r"(?:[A-Za-z][\w$]*+|[_$%][\w$]++)"
+
+#: An instruction's spelling: a head and modifiers, some of them qualified (``.shared::cta``).
+OPCODE = r"[A-Za-z_]\w*+(?:\.\w++(?:::\w++)*+)*+"
 
 #: Blank between tokens. All repeats are possessive: no input makes this backtrack.
 BLANK = r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?s:.*?)\*/|^\#[ \t]*+(?:line[ \t]++)?\d[^\n]*+)"
@@ -46,7 +49,7 @@ _TOKEN = re.compile(
     re.ASCII | re.MULTILINE,
 )
 _BAD_NUMBER = re.compile(r"[\w$.]+", re.ASCII)
-_OPCODE = re.compile(r"[A-Za-z_]\w*+(?:(?:\.|::)\w++)*+", re.ASCII)
+_OPCODE = re.compile(OPCODE, re.ASCII)
 _LABEL = re.compile(rf"({IDENTIFIER}){BLANK}*+:(?!:)", re.ASCII | re.MULTILINE)
 _MODIFIERS = re.compile(r"(?:\.\w++(?:::\w++)*+)++", re.ASCII)
 

@@ -119,7 +119,11 @@ def operand(cursor: Cursor, scope: Scope) -> Operand:
     first = _item(cursor, scope)
     if cursor.at("|") and not isinstance(first, Immediate):
         cursor.advance()
-        return Pair(first, _item(cursor, scope))
+        start = cursor.start
+        second = _item(cursor, scope)
+        if isinstance(second, Immediate):
+            cursor.fail("'|' pairs two destinations", start, cursor.last - start)
+        return Pair(first, second)
     return first
 
 

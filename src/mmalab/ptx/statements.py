@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from mmalab.errors import SourceError
 from mmalab.ptx.declarations import SPACES, register_declaration, variables
 from mmalab.ptx.directives import LABELLED, directive
-from mmalab.ptx.lexer import IDENTIFIER, Cursor, nearest
+from mmalab.ptx.lexer import IDENTIFIER, OPCODE, Cursor, nearest
 from mmalab.ptx.nodes import Block, Directive, Function, Guard, Instruction, Label, Statement
 from mmalab.ptx.operands import Memo, Scope, operands
 
@@ -40,7 +40,7 @@ _LINE = re.compile(
     rf"|(\.loc[ \t]++(\d++ \d++ \d++))(?=[ \t\r]*+(?:\n|//)))",
     re.ASCII,
 )
-_OPCODE = re.compile(r"[A-Za-z_]\w*+(?:(?:\.|::)\w++)*+", re.ASCII)
+_OPCODE = re.compile(OPCODE, re.ASCII)
 
 _BODY_DIRECTIVES = (".loc", ".pragma", *LABELLED)
 
