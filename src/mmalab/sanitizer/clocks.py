@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 __all__ = [
     "EXECUTION", "FENCED_HARD", "FENCED_PRACTISED", "HARD", "LANES", "LEVELS", "OFFERED_HARD",
     "OFFERED_PRACTISED", "OFFERED_SCOPELESS", "ORDER", "PRACTISED", "RELATIONS", "SCOPELESS",
-    "SOFT", "Clocks", "Knowledge", "Level", "Route", "lanes_of", "level_of", "mask_of", "accepted", "fenced", "only", "routes",
+    "SOFT", "Clocks", "Knowledge", "Level", "Route", "lanes_of", "level_of", "mask_of", "accepted", "flags_of", "only", "routes",
 ]
 
 LANES = 32
@@ -78,9 +78,16 @@ def level_of(scope: str, default: Level = Level.GPU) -> Level:
     return _SCOPES.get(scope, default)
 
 
-def lanes_of(mask: int) -> NDArray[np.intp]:
-    """The lane numbers in a mask, ascending."""
-    return np.flatnonzero((mask >> np.arange(LANES)) & 1)
+@lru_cache(maxsize=4096)
+def lanes_of(mask: int) -> NDArray[np.int64]:
+    """The lane numbers in a mask, ascending. Shared between callers: not to be changed."""
+    return np.flatnonzero((mask >> np.arange(LANES)) & 1).astype(np.int64)
+
+
+@lru_cache(maxsize=4096)
+def flags_of(mask: int) -> NDArray[np.bool_]:
+    """[32] bool of a mask. Shared between callers: not to be changed."""
+    return np.asarray((mask >> np.arange(LANES)) & 1 == 1, np.bool_)
 
 
 def mask_of(flags: NDArray[np.bool_]) -> int:
@@ -182,13 +189,6 @@ def accepted(level: Level) -> Route:
     hard = [(to, OFFERED_HARD + k) for k in range(level + 1) for to in (HARD, PRACTISED)]
     soft = [(PRACTISED, OFFERED_PRACTISED + k) for k in range(level + 1)]
     return (*hard, *soft, (SCOPELESS, OFFERED_SCOPELESS))
-
-
-def fenced(level: Level) -> Route:
-    """Rows that a fence of reach `level` makes publishable by later relaxed writes."""
-    hard = [(FENCED_HARD + k, HARD) for k in range(level + 1)]
-    soft = [(FENCED_PRACTISED + k, PRACTISED) for k in range(level + 1)]
-    return (*hard, *soft)
 
 
 def only(route: Iterable[tuple[int, int]], rows: tuple[int, ...]) -> Route:

@@ -24,7 +24,11 @@ from numpy.typing import NDArray
 
 from mmalab.sanitizer.clocks import (
     EXECUTION,
+    FENCED_HARD,
+    FENCED_PRACTISED,
+    HARD,
     LANES,
+    OFFERED_HARD,
     ORDER,
     PRACTISED,
     RELATIONS,
@@ -34,7 +38,7 @@ from mmalab.sanitizer.clocks import (
     Level,
     Route,
     accepted,
-    fenced,
+    flags_of,
     lanes_of,
     mask_of,
     only,
@@ -56,6 +60,7 @@ class Snapshot:
     cta: int
     warp: int
     warps: int
+    exists: int
     parts: tuple[tuple[int, Knowledge], ...]
     own: NDArray[np.uint32]
     together: NDArray[np.uint32]
@@ -87,14 +92,14 @@ class Gathering:
                 self.join(knowledge)
         part = self._own_part(source.cta, source.warps)
         rows = [source.warp, source.warps + source.warp]
-        some = lanes_of(mask)
-        near = lanes_of(int(np.bitwise_or.reduce(source.together[some], initial=0)) | mask)
-        mine = part[:, rows]
-        mine[:, :, some] = np.maximum(mine[:, :, some], source.own[:, :, some])
+        own = part[:, source.warp :: source.warps]
+        if mask & source.exists == source.exists:
+            np.maximum(own, source.own, out=own)
+            return
+        np.maximum(own, source.own, out=own, where=flags_of(mask))
+        near = flags_of(_near(source.together, mask))
         for relation in _LOCKSTEP:
-            known = mine[relation][:, near]
-            mine[relation][:, near] = np.maximum(known, source.own[relation][:, near])
-        part[:, rows] = mine
+            np.maximum(own[relation], source.own[relation], out=own[relation], where=near)
 
     def _own_part(self, cta: int, warps: int) -> Clocks:
         part = self._parts.get(cta)
@@ -122,7 +127,7 @@ class WarpClock:
         self.live = exists
         self.exists = exists
         self.own = np.zeros((RELATIONS, 2, LANES), np.uint32)
-        self.own[ORDER, WARP] = 1
+        self.own[: len(ORDER), WARP] = 1
         self.together = np.where(_BIT & np.uint32(exists), np.uint32(exists), np.uint32(0))
         self.parts: list[tuple[int, Knowledge]] = [(0xFFFFFFFF, start)]
 
@@ -130,8 +135,8 @@ class WarpClock:
 
     def snapshot(self) -> Snapshot:
         """The clocks as they are now, at the cost of a small copy."""
-        return Snapshot(self.cta, self.warp, self.warps, tuple(self.parts), self.own.copy(),
-                        self.together.copy())
+        return Snapshot(self.cta, self.warp, self.warps, self.exists, tuple(self.parts),
+                        self.own.copy(), self.together.copy())
 
     def released(self, mask: int) -> Knowledge:
         """The join of what the lanes in `mask` know, as a release publishes it."""
@@ -144,12 +149,15 @@ class WarpClock:
                ) -> NDArray[np.bool_]:
         """Which epochs (cta, row, lane, clock) [n] are ordered before lane ``by[n]`` now."""
         known = self._look(relation, by, cta, row, lane)
-        mine = (row % self.warps == self.warp) & (cta == self.cta)
+        done = known >= clock
+        if done.all():
+            return done
+        mine = (row % self.warps == self.warp) & (cta == self.cta) & ~done
         if mine.any():
             near = self._near(relation, by, lane) & mine
             own = self.own[relation].reshape(-1).take((row // self.warps) * LANES + lane)
-            known = np.where(near, np.maximum(known, own), known)
-        return np.asarray(known >= clock, np.bool_)
+            done |= near & (own >= clock)
+        return done
 
     def _look(self, relation: int, by: NDArray[np.int64], cta: NDArray[np.int64],
               row: NDArray[np.int64], lane: NDArray[np.int64]) -> NDArray[np.uint32]:
@@ -187,7 +195,7 @@ class WarpClock:
     def bump(self) -> None:
         """Start a new epoch: what follows is not covered by what was published before."""
         self.now += 1
-        self.own[ORDER, WARP] = self.now
+        self.own[: len(ORDER), WARP] = self.now
 
     def assign(self, mask: int, knowledge: Knowledge) -> None:
         """Give the lanes in `mask` this knowledge, which includes what they knew."""
@@ -216,7 +224,7 @@ class WarpClock:
 
     def near(self, mask: int) -> int:
         """All lanes that run in lockstep with a lane of `mask`, and `mask` itself."""
-        return int(np.bitwise_or.reduce(self.together[lanes_of(mask)], initial=0)) | mask
+        return _near(self.together, mask)
 
     def sync(self, mask: int, knowledge: Knowledge | None = None) -> None:
         """Memory order among the lanes in `mask`: they leave with one knowledge."""
@@ -237,10 +245,28 @@ class WarpClock:
         union = 0
         for group in groups:
             union |= group
-        self._soften(union, self.released(union))
+        self._remember(union)
         for group in groups:
             self.together[lanes_of(group)] = group
         self.bump()
+
+    def _remember(self, mask: int) -> None:
+        """Write down in lockstep order what the lanes of `mask` have done until now."""
+        flags = flags_of(mask)
+        for lanes, knowledge in tuple(self.parts):
+            if lanes & mask:
+                fresh = self._fresh(knowledge)
+                own = fresh[:, self.warp :: self.warps]
+                for relation in _LOCKSTEP:
+                    np.maximum(own[relation], self.own[relation], out=own[relation], where=flags)
+                self.assign(lanes & mask, Knowledge({**knowledge.parts, self.cta: fresh}))
+
+    def _fresh(self, knowledge: Knowledge) -> Clocks:
+        """A copy of the own CTA's clocks, to be changed."""
+        part = knowledge.parts.get(self.cta)
+        if part is None:
+            return np.zeros((RELATIONS, 2 * self.warps, LANES), np.uint32)
+        return part.copy()
 
     def converge(self, mask: int) -> None:
         """From here on exactly these lanes run in lockstep; lanes left behind go their own way."""
@@ -254,7 +280,10 @@ class WarpClock:
         lanes = lanes_of(mask)
         if (self.together[lanes] & np.uint32(mask) == mask).all():
             return
-        self._soften(mask, self.released(mask))
+        if len(self.parts) == 1:
+            self._remember(mask)
+        else:
+            self._soften(mask, self.released(mask))
         if stay:
             self.together[lanes] = mask
         self.bump()
@@ -263,28 +292,30 @@ class WarpClock:
         """fence.acq_rel, .sc, .acquire (accept only) or .release (publish only)."""
         for lanes, knowledge in tuple(self.parts):
             here = lanes & mask
-            if here and accept:
+            if here and accept and _offered(knowledge):
                 self.assign(here, knowledge.received(knowledge, accepted(level)))
         if publish:
             self._publish(mask, level)
         self.bump()
 
     def _publish(self, mask: int, level: Level) -> None:
-        lanes = lanes_of(mask)
-        for to, source in fenced(level):
-            self.own[to][:, lanes] = np.maximum(self.own[to][:, lanes], self.own[source][:, lanes])
-        for part, knowledge in tuple(self.parts):
-            for group in sorted({int(self.together[lane]) for lane in lanes_of(part & mask)}):
-                here = part & mask & group
-                lockstep = Gathering()
-                lockstep.add(self, here)
-                self.assign(here, self._fenced(knowledge, lockstep.knowledge(), level))
-
-    def _fenced(self, knowledge: Knowledge, lockstep: Knowledge, level: Level) -> Knowledge:
-        route = fenced(level)
-        hard = tuple(pair for pair in route if pair[1] not in _LOCKSTEP)
-        soft = tuple(pair for pair in route if pair[1] in _LOCKSTEP)
-        return knowledge.received(knowledge, hard).received(lockstep, soft)
+        """Copy HARD and PRACTISED to the FENCED rows up to `level`."""
+        hard = slice(FENCED_HARD, FENCED_HARD + level + 1)
+        soft = slice(FENCED_PRACTISED, FENCED_PRACTISED + level + 1)
+        flags = flags_of(mask)
+        for rows, order in ((hard, HARD), (soft, PRACTISED)):
+            np.maximum(self.own[rows], self.own[order], out=self.own[rows], where=flags)
+        for lanes, knowledge in tuple(self.parts):
+            for group in sorted(set(self.together[lanes_of(lanes & mask)].tolist())):
+                here = lanes & mask & group
+                fresh = {cta: part.copy() for cta, part in knowledge.parts.items()}
+                fresh[self.cta] = self._fresh(knowledge)
+                for part in fresh.values():
+                    np.maximum(part[hard], part[HARD], out=part[hard])
+                    np.maximum(part[soft], part[PRACTISED], out=part[soft])
+                own = fresh[self.cta][soft, self.warp :: self.warps]
+                np.maximum(own, self.own[PRACTISED], out=own, where=flags_of(group))
+                self.assign(here, Knowledge(fresh))
 
     def leave(self, mask: int) -> None:
         """The lanes in `mask` have ended."""
@@ -292,3 +323,11 @@ class WarpClock:
         keep = np.uint32(~mask & 0xFFFFFFFF)
         self.together &= keep
         self.together[lanes_of(mask)] = 0
+
+
+def _near(together: NDArray[np.uint32], mask: int) -> int:
+    return int(np.bitwise_or.reduce(together[lanes_of(mask)], initial=0)) | mask
+
+
+def _offered(knowledge: Knowledge) -> bool:
+    return any(part[OFFERED_HARD:].any() for part in knowledge.parts.values())

@@ -168,6 +168,9 @@ class Mbarriers:
         """An ordinary store: does it hit a live mbarrier? Reports it if so."""
         if not self._objects:
             return False
+        low, high = int(addresses.min()), int(addresses.max()) + size
+        if not any(owner == cta and low - 8 < address < high for owner, address in self._objects):
+            return False
         words = {int(word) for word in
                  np.unique((addresses[:, None] + np.arange(0, size, min(size, 8))) // 8)}
         hit = [address for owner, address in self._objects

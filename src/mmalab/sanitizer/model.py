@@ -12,6 +12,7 @@ entered under the epoch in which it was made before a release starts the next on
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ __all__ = ["HappensBefore"]
 
 #: Words of global memory have no owning CTA.
 _GLOBAL = -1
+#: The part of a cluster's shared address that is an offset in one CTA.
+_OFFSET = (1 << 24) - 1
 
 
 class HappensBefore:
@@ -84,14 +87,19 @@ class HappensBefore:
         lanes = lanes_of(event.mask)
         if event.space == "global":
             self._touch(event, lanes, None, _GLOBAL)
-            return
-        owners = np.full(len(lanes), event.cta) if event.owners is None else event.owners[lanes]
-        for owner in np.unique(owners).tolist():
-            here = lanes[owners == owner]
-            self._uninitialised.on(_restricted(event, here), owner)
-            self._touch(event, here, self._world.cta(owner).shared, owner)
+        elif event.owners is None:
+            self._shared(event, lanes, event.cta)
+        else:
+            owners = event.owners[lanes]
+            for owner in np.unique(owners).tolist():
+                here = lanes[owners == owner]
+                self._shared(_restricted(event, here), here, owner)
 
-    def _touch(self, event: ev.Access, lanes: NDArray[np.intp], page: Page | None, owner: int,
+    def _shared(self, event: ev.Access, lanes: NDArray[np.int64], owner: int) -> None:
+        self._uninitialised.on(event, owner)
+        self._touch(event, lanes, self._world.cta(owner).shared, owner)
+
+    def _touch(self, event: ev.Access, lanes: NDArray[np.int64], page: Page | None, owner: int,
                ) -> None:
         clock = self._world.clock(event.cta, event.warp)
         addresses = event.addresses[lanes].astype(np.int64)
@@ -101,9 +109,9 @@ class HappensBefore:
         self._races.touch(Touch(
             clock=clock, row=event.warp, epoch=clock.now, site=event.site,
             space="global" if page is None else "shared", write=event.kind != "read",
-            strength=_strength(event), addresses=addresses, by=lanes.astype(np.int64),
-            size=event.size, values=None if event.values is None else event.values[lanes]), page)
-        self._publications.on(_restricted(event, lanes), owner, addresses)
+            strength=_strength(event), addresses=addresses, by=lanes, size=event.size,
+            values=None if event.values is None else event.values[lanes]), page)
+        self._publications.on(event, owner, addresses)
 
     def _copy(self, event: ev.CpAsync) -> None:
         if event.mask:
@@ -135,14 +143,10 @@ class HappensBefore:
         clock.leave(event.mask)
 
 
-def _restricted(event: ev.Access, lanes: NDArray[np.intp]) -> ev.Access:
-    """The event for some of its lanes only."""
+def _restricted(event: ev.Access, lanes: NDArray[np.int64]) -> ev.Access:
+    """The event for the lanes that reach one CTA's shared memory, with offsets in it."""
     mask = sum(1 << lane for lane in lanes.tolist())
-    if mask == event.mask:
-        return event
-    return ev.Access(event.cta, event.warp, event.site, mask, event.kind, event.space,
-                     event.addresses, event.size, event.semantics, event.scope, event.values,
-                     event.collective, event.owners)
+    return replace(event, mask=mask, addresses=event.addresses & np.uint64(_OFFSET), owners=None)
 
 
 def _strength(event: ev.Access) -> int:

@@ -32,7 +32,11 @@ __all__ = ["Publications"]
 
 _RELEASING = ("release", "acq_rel", "sc")
 _ACQUIRING = ("acquire", "acq_rel", "sc")
-_FOLD = 8
+#: Snapshots that one publication keeps apart before it joins them.
+_FOLD = 64
+#: A relaxed access to more words than this, by a warp that never fenced, leaves no publication:
+#: it could only have named the fault better, and split-K reductions touch millions of words.
+_FLAGS = 4
 
 
 class _How(NamedTuple):
@@ -45,30 +49,36 @@ class _How(NamedTuple):
 
 @dataclass(slots=True)
 class _Publication:
-    """What some lanes of one CTA published at a word, as snapshots until somebody reads it."""
+    """What some lanes of one CTA published at a word, as snapshots until somebody reads it.
+
+    Knowledge only grows, so of one set of lanes the latest snapshot is enough.
+    """
 
     gathered: Knowledge = field(default_factory=Knowledge)
-    snapshots: list[tuple[Snapshot, int]] = field(default_factory=list)
+    snapshots: dict[tuple[int, int], Snapshot] = field(default_factory=dict)
     #: Which lanes of which warp have received it as it is now.
     taken: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, snapshot: Snapshot, mask: int) -> None:
-        self.snapshots.append((snapshot, mask))
+        self.snapshots[snapshot.warp, mask] = snapshot
         self.taken.clear()
         if len(self.snapshots) > _FOLD:
-            self._fold()
+            self.knowledge()
 
-    def _fold(self) -> None:
-        gathering = Gathering()
-        gathering.join(self.gathered)
-        for snapshot, mask in self.snapshots:
-            gathering.add(snapshot, mask)
-        self.gathered = gathering.knowledge()
-        self.snapshots.clear()
+    def is_from(self, event: Access, mask: int) -> bool:
+        """Whether nobody but the one lane in `mask` published: it knows what it did itself."""
+        return (not self.gathered.parts and mask & (mask - 1) == 0
+                and all(key == (event.warp, mask) and snapshot.cta == event.cta
+                        for key, snapshot in self.snapshots.items()))
 
     def knowledge(self) -> Knowledge:
         if self.snapshots:
-            self._fold()
+            gathering = Gathering()
+            gathering.join(self.gathered)
+            for (_, mask), snapshot in self.snapshots.items():
+                gathering.add(snapshot, mask)
+            self.gathered = gathering.knowledge()
+            self.snapshots.clear()
         return self.gathered
 
 
@@ -100,18 +110,15 @@ class Publications:
     def _publish(self, event: Access, by_word: dict[int, int],
                  words: dict[int, dict[_How, _Publication]]) -> None:
         clock = self._world.clock(event.cta, event.warp)
+        how = _How(event.cta, _level(event), event.semantics in _RELEASING)
+        if not how.releasing and len(by_word) > _FLAGS and not _has_fenced(clock):
+            return
         snapshot = clock.snapshot()
-        level = _level(event)
-        how = _How(event.cta, level, event.semantics in _RELEASING)
         for address, mask in by_word.items():
             word = words.setdefault(address, {})
             if event.kind == "write":
                 word.clear()
-            publication = word.get(how)
-            if publication is None or not (how.releasing or _has_fenced(clock)):
-                # Without release or fence only the order in time moves: the latest says enough.
-                publication = word[how] = _Publication()
-            publication.add(snapshot, mask)
+            word.setdefault(how, _Publication()).add(snapshot, mask)
         clock.bump()
 
     def _receive(self, event: Access, mask: int, word: dict[_How, _Publication] | None) -> None:
@@ -120,7 +127,7 @@ class Publications:
         clock = self._world.clock(event.cta, event.warp)
         who = (event.cta, event.warp)
         for how, publication in word.items():
-            if mask & ~publication.taken.get(who, 0) == 0:
+            if mask & ~publication.taken.get(who, 0) == 0 or publication.is_from(event, mask):
                 continue
             publication.taken[who] = publication.taken.get(who, 0) | mask
             clock.receive(mask, publication.knowledge(), routes(

@@ -39,6 +39,8 @@ class _Cells:
     by: NDArray[np.int64]
     #: Index of the lane's access in the touch, per element.
     access: NDArray[np.intp]
+    #: The accesses of the touch that fall into this page.
+    chosen: NDArray[np.intp]
 
 
 class _Failure(NamedTuple):
@@ -77,7 +79,7 @@ class Races:
             self._enter(touch, flat, key, record)
 
     def _record(self, touch: Touch) -> int:
-        mask = int(np.bitwise_or.reduce(1 << touch.by))
+        mask = int(np.bitwise_or.reduce(np.left_shift(1, touch.by)))
         return self._world.ledger.note(
             cta=touch.clock.cta, row=touch.row, clock=touch.epoch, warp=touch.clock.warp,
             site=touch.site, mask=mask, strength=touch.strength, write=touch.write)
@@ -85,12 +87,12 @@ class Races:
     def _enter(self, touch: Touch, flat: _Cells, key: SlotKey, record: int) -> None:
         page = flat.page
         if touch.write and not touch.strength:
-            page.set_write(flat.cells, (record << 5 | flat.by).astype(np.int32))
+            page.set_write(flat.cells, (record << 5) + flat.by.astype(np.int32))
         else:
             clock = touch.clock
             page.add(key, flat.cells, flat.by, record, self._world.ledger, clock)
         if touch.write and page.values is not None:
-            chosen = np.unique(flat.access)
+            chosen = flat.chosen
             offsets = (touch.addresses[chosen] - page.base)[:, None] + np.arange(touch.size)
             page.values[offsets] = -1 if touch.values is None else touch.values[chosen]
 
@@ -109,13 +111,15 @@ class Races:
         touched = stamps.nonzero()[0]
         if not len(touched):
             return
-        stamps = stamps[touched]
+        by = flat.by
+        if len(touched) < len(stamps):
+            stamps, by = stamps[touched], by[touched]
         lane = (stamps & 31).astype(np.int64)
         record = stamps >> 5
-        earlier = self._world.ledger.table[record]
+        table = self._world.ledger.table
         known = touch.clock.covers(
-            HARD, flat.by[touched], earlier[:, Column.CTA], earlier[:, Column.ROW], lane,
-            earlier[:, Column.CLOCK])
+            HARD, by, table[Column.CTA].take(record), table[Column.ROW].take(record), lane,
+            table[Column.CLOCK].take(record))
         if known.all():
             return
         bad = touched[~known]
@@ -156,7 +160,7 @@ class Races:
     def _unknown(self, touch: Touch, flat: _Cells, key: SlotKey, number: int,
                  here: NDArray[np.intp], masks: NDArray[np.uint32]) -> _Failure | None:
         relation = HARD if key.write else PRACTISED
-        clock = int(self._world.ledger.table[number, Column.CLOCK])
+        clock = int(self._world.ledger.table[Column.CLOCK, number])
         missing = masks & touch.clock.unknown(relation, flat.by[here], key.cta, key.row, clock)
         bad = missing.nonzero()[0]
         if not len(bad):
@@ -180,7 +184,8 @@ class Races:
 def _flatten(portion: Portion, touch: Touch) -> _Cells:
     times = portion.cells.shape[1]
     access = portion.chosen if times == 1 else np.repeat(portion.chosen, times)
-    return _Cells(portion.page, portion.cells.reshape(-1), touch.by[access], access)
+    return _Cells(portion.page, portion.cells.reshape(-1), touch.by.take(access), access,
+                  portion.chosen)
 
 
 def _same_value(touch: Touch, page: Page, accesses: NDArray[np.intp]) -> bool:

@@ -31,6 +31,7 @@ from mmalab.sanitizer.lanes import WarpClock
 __all__ = ["Column", "GlobalShadow", "Ledger", "Page", "Portion", "Slot", "SlotKey"]
 
 _PAGE_BYTES = 4096
+_BIT = np.uint32(1) << np.arange(LANES, dtype=np.uint32)
 
 
 class Column(IntEnum):
@@ -50,7 +51,8 @@ class Ledger:
     """All accesses, as rows of one integer table. Equal accesses share a row; row 0 is nobody."""
 
     def __init__(self) -> None:
-        self.table = np.zeros((256, len(Column)), np.int64)
+        #: [column, record]
+        self.table = np.zeros((len(Column), 256), np.int64)
         self._numbers: dict[tuple[int, ...], int] = {(): 0}
 
     def note(self, *, cta: int, row: int, clock: int, warp: int, site: int, mask: int,
@@ -60,9 +62,9 @@ class Ledger:
         number = self._numbers.get(entry)
         if number is None:
             number = self._numbers[entry] = len(self._numbers)
-            if number == len(self.table):
-                self.table = np.concatenate((self.table, np.zeros_like(self.table)))
-            self.table[number] = entry
+            if number == self.table.shape[1]:
+                self.table = np.concatenate((self.table, np.zeros_like(self.table)), axis=1)
+            self.table[:, number] = entry
         return number
 
 
@@ -103,8 +105,9 @@ class Page:
         if bits & (self.granule - 1):
             self._refine(bits & -bits)
         first = offsets // self.granule
-        cells = first[:, None] + np.arange(size // self.granule)
-        top = int(first.max()) + size // self.granule
+        times = size // self.granule
+        cells = first[:, None] + np.arange(times) if times > 1 else first[:, None]
+        top = int(first.max()) + times
         if top > len(self.writes):
             self._extend(top)
         return cells
@@ -143,17 +146,21 @@ class Page:
             slot = self.slots[key] = Slot(key, np.zeros(len(self.writes), np.int32),
                                           np.zeros(len(self.writes), np.uint32))
         masks = self._masks(cells, by)
-        old = slot.records[cells]
-        left = np.where(old != 0, slot.masks[cells] & ~masks, 0).astype(np.uint32)
-        if left.any():
-            masks |= self._kept(slot, cells, left, old, record, ledger, clock, masks)
+        old = slot.records.take(cells)
+        if old.any():
+            left = np.where(old != 0, slot.masks[cells] & ~masks, np.uint32(0))
+            if left.any():
+                masks = masks | self._kept(slot, cells, left, old, record, ledger, clock, masks)
         slot.records[cells] = record
         slot.masks[cells] = masks
 
     def _masks(self, cells: NDArray[np.intp], by: NDArray[np.int64]) -> NDArray[np.uint32]:
+        bits = _BIT.take(by)
+        if (cells[1:] > cells[:-1]).all():
+            return bits
         scratch = np.zeros(int(cells.max()) - int(cells.min()) + 1, np.uint32)
         local = cells - cells.min()
-        np.bitwise_or.at(scratch, local, (1 << by).astype(np.uint32))
+        np.bitwise_or.at(scratch, local, bits)
         masks: NDArray[np.uint32] = scratch[local]
         return masks
 
@@ -162,10 +169,10 @@ class Page:
               masks: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Lanes of older accesses that merge into the new one; what may not merge is spilled."""
         merged = np.zeros(len(cells), np.uint32)
-        now = ledger.table[record, Column.CLOCK]
+        now = ledger.table[Column.CLOCK, record]
         for number in sorted(set(old[left != 0].tolist())):
             here = (old == number) & (left != 0)
-            before = int(ledger.table[number, Column.CLOCK])
+            before = int(ledger.table[Column.CLOCK, number])
             if before == now:
                 merged[here] = left[here]
                 continue

@@ -21,6 +21,9 @@ from mmalab.sanitizer.world import World
 
 __all__ = ["Uninitialised"]
 
+#: Stretches up to this size are looked at whole before single bytes are.
+_SPAN = 1 << 13
+
 
 @dataclass(slots=True)
 class _Early:
@@ -51,7 +54,10 @@ class Uninitialised:
             flags = self._flags_of_thread(event, int(first.max()) + size)
             places = ((first[:, None] + np.arange(size)) * LANES + lanes[:, None])
         else:
-            flags = self._flags(owner, int(first.max()) + size)
+            low, high = int(first.min()), int(first.max()) + size
+            flags = self._flags(owner, high)
+            if high - low <= _SPAN and flags[low:high].all():
+                return
             places = first[:, None] + np.arange(size)
         if event.kind != "write":
             written = flags[places]

@@ -90,6 +90,8 @@ class WarpRules:
         addresses = event.addresses[lanes].astype(np.int64)
         if event.owners is not None:
             addresses += event.owners[lanes].astype(np.int64) << 48
+        if (addresses[1:] - addresses[:-1] >= event.size).all():
+            return
         order = np.argsort(addresses, kind="stable")
         if (np.diff(addresses[order]) >= event.size).all():
             return

@@ -116,7 +116,7 @@ class Judge:
     def report(self, pair: Pair) -> None:
         """Report a pair once per (code, earlier site, later site)."""
         world, touch = self._world, pair.touch
-        row = world.ledger.table[pair.record]
+        row = world.ledger.table[:, pair.record]
         earlier = _Earlier(*row.tolist())
         if earlier.cta == touch.clock.cta and world.reports.explained(
                 earlier.cta, earlier.warp, touch.clock.warp):
