@@ -15,14 +15,14 @@ are refused by name when a lane reaches them.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from mmalab.emulator.flow import basic_blocks, undefined_registers
 from mmalab.emulator.memory import FIRST_BUFFER_TAG, TAG_SHIFT
 from mmalab.emulator.operands import Resolver
-from mmalab.emulator.program import Imm, Op, Program, Site, Target
+from mmalab.emulator.program import SHARED_START, Imm, Op, Program, Site, Target
 from mmalab.emulator.scope import Reach, Scope, Slots, VariableAt, reachable
 from mmalab.emulator.symbols import (
     FUNCTION_TAG, alignment, byte_size, initial_bytes, place,
@@ -35,16 +35,14 @@ from mmalab.ptx.nodes import (
     Register, RegisterDeclaration, Statement, Variable,
 )
 
-__all__ = ["SHARED_START", "entry_named", "lower"]
+__all__ = ["entry_named", "lower"]
 
-#: Shared memory below this offset belongs to the system, as on the chip.
-SHARED_START = 1024
 _MAX_SITES = 1 << 20
 
 
-@lru_cache(maxsize=64)
-def _cached(module: Module, name: str) -> Program:
-    return _Lowering(module, entry_named(module, name)).program()
+#: Programs by module text and entry: lowering is pure.
+_PROGRAMS: OrderedDict[tuple[str, str], Program] = OrderedDict()
+_KEPT = 64
 
 
 def lower(module: Module, entry: str | None = None) -> Program:
@@ -55,7 +53,16 @@ def lower(module: Module, entry: str | None = None) -> Program:
         UnknownForm: an instruction that PTX does not have.
         UnsupportedInstruction: one that PTX has and the emulator does not execute.
     """
-    return _cached(module, entry_named(module, entry).name)
+    function = entry_named(module, entry)
+    key = (module.text, function.name)
+    program = _PROGRAMS.get(key) if module.text else None
+    if program is None:
+        program = _Lowering(module, function).program()
+        if module.text:
+            _PROGRAMS[key] = program
+            if len(_PROGRAMS) > _KEPT:
+                _PROGRAMS.popitem(last=False)
+    return program
 
 
 def entry_named(module: Module, name: str | None) -> Function:
@@ -222,6 +229,8 @@ class _Lowering:
         guard = self.resolver.guard(node, scope)
         if head == "call":
             self._call(node, scope, frame, guard)
+        elif head == "ret" and len(frame.stack) == 1:
+            self._emit("exit", (), line=node.line, text=node.text, guard=guard)
         elif head == "ret":
             self._emit("bra", (Target((frame.end,)),), line=node.line, text=node.text, guard=guard)
         else:

@@ -22,16 +22,13 @@ from mmalab.emulator.gather import Gatherer
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.mbarriers import Mbarriers
 from mmalab.emulator.memory import AddressSpace, Fault
-from mmalab.emulator.program import Program, Reg, Site
+from mmalab.emulator.program import SHARED_START, Program, Reg, Site
 from mmalab.emulator.specials import SpecialRegisters
 from mmalab.emulator.state import LaunchShape, State, Status, pack, unpack
 from mmalab.errors import UnsupportedInstruction
 from mmalab.findings import Finding, Severity, Where
 
-__all__ = ["SHARED_START", "Machine"]
-
-#: Shared memory below this offset belongs to the system, as on the chip.
-SHARED_START = 1024
+__all__ = ["Machine"]
 
 _FATAL = frozenset({"out-of-bounds", "misaligned-access", "read-only-write"})
 _MEANING = {
@@ -46,10 +43,12 @@ class Machine:
     """One launch. Call :meth:`begin` for each set of CTAs that are resident together."""
 
     def __init__(self, program: Program, shape: LaunchShape, space: AddressSpace, *,
-                 numerics: str = "exact", schedule: str | int = "eager", sanitize: bool = True,
-                 listeners: Sequence[Listener] = ()) -> None:
+                 target: str = "", numerics: str = "exact", schedule: str | int = "eager",
+                 sanitize: bool = True, listeners: Sequence[Listener] = ()) -> None:
         self.program, self.shape, self.space = program, shape, space
         self.numerics, self.schedule, self.sanitize = numerics, schedule, sanitize
+        #: Whose arithmetic the matrix instructions have.
+        self.target = target or program.target
         self.listeners = list(listeners)
         self.findings: dict[tuple[str, int], Finding] = {}
         self.times: Counter[tuple[str, int]] = Counter()
@@ -67,9 +66,8 @@ class Machine:
         """Make the CTAs with these linear numbers resident, at the kernel's first instruction."""
         program, shape = self.program, self.shape
         end = max(program.dynamic_offset, SHARED_START) + shape.dynamic_shared
-        self.space.resize(len(ctas), shape.warps, shared=max(end, program.static_shared),
-                          shared_start=SHARED_START, local=program.local_bytes,
-                          track=self.sanitize)
+        self.space.resize(len(ctas), shape.warps, shared=end, shared_start=SHARED_START,
+                          local=program.local_bytes, track=self.sanitize)
         self.space.cluster_size = shape.cluster[0] * shape.cluster[1] * shape.cluster[2]
         self.state = State(program, shape, ctas)
         self.specials = SpecialRegisters(self)

@@ -19,9 +19,13 @@ from typing import Literal, TypeAlias
 from mmalab.isa.form import Form
 
 __all__ = [
-    "Addr", "BasicBlock", "Guarded", "Imm", "Op", "Program", "Reg", "Site", "Special", "Symbol",
+    "SHARED_START", "Addr", "BasicBlock", "Guarded", "Imm", "Op", "Program", "Reg", "Site", "Special", "Symbol",
     "Target", "Unused", "Vec",
 ]
+
+
+#: Shared memory below this offset belongs to the system, as on the chip.
+SHARED_START = 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ from mmalab.emulator.execute import (
     compare,
     control,
     convert,
+    matrix_copy,
     memory,
+    mma,
     warp,
 )
 from mmalab.emulator.execute.registry import EXECUTORS, fidelity_of
 
 __all__ = [
     "EXECUTORS", "arithmetic", "atomic", "barrier", "bits", "compare", "control", "convert",
-    "fidelity_of", "memory", "warp",
+    "fidelity_of", "matrix_copy", "memory", "mma", "warp",
 ]

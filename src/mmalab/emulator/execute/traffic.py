@@ -1,8 +1,7 @@
 """What a memory access is to the counters and to the listeners.
 
-Shared memory has 32 banks of 4 bytes. A warp's access is served in groups of lanes that together
-want at most 128 bytes (32 lanes of 4 bytes, 8 lanes of 16); a group takes as many wavefronts as its
-busiest bank has different words. Eight lanes of 16 bytes in one row of 128 bytes: one wavefront.
+Wavefronts of shared memory come from :mod:`mmalab.layouts.banks`. A generic access is counted and
+reported per state space that its lanes reach.
 """
 
 from __future__ import annotations
@@ -16,35 +15,16 @@ from mmalab.emulator.events import Access, Semantics
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.memory import FIRST_BUFFER_TAG, LOCAL_TAG, PARAM_TAG, SHARED_TAG, TAG_SHIFT
 from mmalab.emulator.state import pack
+from mmalab.layouts.banks import wavefronts
 
-__all__ = ["count_shared", "observe_access", "wavefronts"]
-
-_BANKS = 32
-_FAR = np.iinfo(np.int64).max
-
-
-def wavefronts(addresses: NDArray[np.uint64], size: int,
-               mask: NDArray[np.bool_]) -> tuple[int, int]:
-    """(wavefronts, the fewest possible) of shared accesses [warps, 32] of `size` bytes a lane."""
-    words = max(size // 4, 1)
-    group = min(32, _BANKS // words) if words <= _BANKS else 1
-    first = (addresses >> np.uint64(2)).astype(np.int64)
-    wanted = first[..., None] + np.arange(words)
-    wanted = np.where(mask[..., None], wanted, _FAR).reshape(-1, group * words)
-    wanted = np.sort(wanted, axis=1)
-    new = np.ones(wanted.shape, bool)
-    new[:, 1:] = wanted[:, 1:] != wanted[:, :-1]
-    new &= wanted != _FAR
-    place = np.arange(len(wanted))[:, None] * _BANKS + (wanted & (_BANKS - 1))
-    load = np.bincount(place[new], minlength=len(wanted) * _BANKS).reshape(-1, _BANKS)
-    ideal = -(-new.sum(axis=1) // _BANKS)
-    return int(load.max(axis=1).sum()), int(ideal.sum())
-
+__all__ = ["count_shared", "observe_access"]
 
 def count_shared(lanes: Lanes, addresses: NDArray[np.uint64], size: int,
                  mask: NDArray[np.bool_]) -> None:
     """Add an access to the shared-memory counters."""
-    taken, ideal = wavefronts(addresses, size, mask)
+    aligned = mask & ((addresses & np.uint64(min(size, 16) - 1)) == 0)
+    passes, fewest = wavefronts(np.where(aligned, addresses, np.uint64(0)), min(size, 16), aligned)
+    taken, ideal = int(passes.sum()), int(fewest.sum())
     counters = lanes.machine.counters
     counters["shared.wavefronts"] += taken
     counters["shared.wavefronts.ideal"] += ideal

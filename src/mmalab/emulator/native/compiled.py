@@ -11,6 +11,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +19,20 @@ from numpy.typing import NDArray
 from mmalab.emulator.native.emit import FunctionWriter
 from mmalab.emulator.native.filter import functions as filter_functions
 from mmalab.emulator.native.generate import GENERATORS, KNOWN, special
-from mmalab.emulator.native.liveness import live_after
-from mmalab.emulator.native.regions import Region, cut, is_branch, is_cta_barrier, is_exit
+from mmalab.emulator.native.regions import (
+    Region,
+    cut,
+    is_branch,
+    is_cta_barrier,
+    is_exit,
+    live_after,
+)
 from mmalab.emulator.native.runtime import runtime
 from mmalab.emulator.native.schedule import run_cta
 from mmalab.emulator.native.scope import Scope
 from mmalab.emulator.native.step import SiteWriter, StepWriter
 from mmalab.emulator.program import Guarded, Imm, Op, Program, Site, Special, Symbol, Vec
-from mmalab.numerics.native import load
+from mmalab.numerics.native import Handle, load
 
 __all__ = ["Compiled"]
 
@@ -116,14 +123,10 @@ class Compiled:
                 self.run_cta = self._compile()
 
     def _compile(self) -> Callable[[int], int]:
-        helpers: dict[str, str] = {}
         watched = "filter" in self.options
-        functions = [*runtime(), *(filter_functions() if watched else ())]
-        texts = [f.text() for f in functions]
         full = self._step(self.full, self.stops, masked=False)
-        texts.append(full.text())
-        helpers.update(full.helpers)
-        functions.append(full.f)
+        texts = [full.text()]
+        helpers, functions = dict(full.helpers), [full.f]
         if self.masked is not None:
             stops = self._probe.stops(masked=True)
             masked = self._step(self.masked, stops, masked=True)
@@ -133,10 +136,12 @@ class Compiled:
         scheduler = run_cta(masked=self.masked is not None, watched=watched)
         functions.append(scheduler)
         texts.append(scheduler.text())
+        library = _library()
         defined = {f.name for f in functions} | set(helpers)
-        text = "\n".join([
-            self._coarse(), *helpers.values(), *texts, *_declarations(functions, defined)])
-        handle = load(text, {"run_cta": ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)})
+        declared = _declarations(functions, defined)
+        text = "\n".join([self._coarse(), *helpers.values(), *texts, *declared.values()])
+        externals = {name: library.address(name) for name in declared if name in _LIBRARY}
+        handle = load(text, {"run_cta": (ctypes.c_int32, ctypes.c_void_p)}, externals)
         self._handles.append(handle)
         found: Callable[[int], int] = handle["run_cta"]
         return found
@@ -178,8 +183,21 @@ class Compiled:
         return int(self.site_runs(runs).sum())
 
 
-def _declarations(functions: Iterable[FunctionWriter], defined: AbstractSet[str]) -> list[str]:
+def _declarations(functions: Iterable[FunctionWriter],
+                  defined: AbstractSet[str]) -> dict[str, str]:
     wanted: dict[str, str] = {}
     for function in functions:
         wanted.update(function.calls)
-    return [text for name, text in sorted(wanted.items()) if name not in defined]
+    return {name: text for name, text in sorted(wanted.items()) if name not in defined}
+
+
+_LIBRARY = {f.name: f for f in (*runtime(), *filter_functions())}
+
+
+@lru_cache(maxsize=1)
+def _library() -> Handle:
+    """The functions that every kernel shares, compiled once for all of them."""
+    functions = _LIBRARY.values()
+    declared = _declarations(functions, set(_LIBRARY))
+    text = "\n".join([*(f.text() for f in functions), *declared.values()])
+    return load(text, dict.fromkeys(_LIBRARY, (None,)))

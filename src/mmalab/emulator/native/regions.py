@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from mmalab.emulator.program import Imm, Program, Site
+from mmalab.emulator.liveness import live_slots
+from mmalab.emulator.program import BasicBlock, Imm, Program, Site, Target
 
-__all__ = ["Region", "cut", "is_branch", "is_cta_barrier", "is_exit"]
+__all__ = ["Key", "Region", "cut", "is_branch", "is_cta_barrier", "is_exit", "live_after"]
+
+#: A slot: (file, number).
+Key = tuple[str, int]
 
 _BRANCHES = frozenset({"bra", "brx.idx"})
 
@@ -61,3 +65,19 @@ def cut(program: Program, stops: AbstractSet[int]) -> tuple[Region, ...]:
         Region(i, start, stop)
         for i, (start, stop) in enumerate(zip(ordered, ends_at, strict=True))
     )
+
+
+def live_after(program: Program, regions: tuple[Region, ...]) -> dict[int, frozenset[Key]]:
+    """Live slots behind the last site of every region, keyed by that site's index."""
+    at = {region.start: region.number for region in regions}
+    blocks = []
+    for region in regions:
+        last = program.sites[region.stop - 1]
+        following = [t for op in last.operands if isinstance(op, Target) for t in op.sites]
+        ends = is_branch(last) or is_exit(last)
+        if not ends or last.guard is not None or last.form.family == "brx.idx":
+            following.append(region.stop)
+        successors = tuple(at[site] for site in following if site in at)
+        blocks.append(BasicBlock(region.number, region.start, region.stop, successors))
+    live = live_slots(program.sites, blocks)
+    return {r.stop - 1: live.out_of[r.number] for r in regions}

@@ -84,23 +84,17 @@ def _copy(size: int) -> FunctionWriter:
     """``void copyN(to, to_offsets, from, from_offsets, amounts, bits)``: the rest is zero."""
     f = FunctionWriter("void", f"copy{size}", ["ptr", V64, "ptr", V64, V32, "i32"], _ATTRIBUTES)
     to, come, amounts = (_spill(f, f.arg(i)) for i in (1, 3, 4))
-    word = f"i{8 * size}"
+    kind = vector("i8", size)
+    numbers = Value(kind, "<" + ", ".join(f"i8 {i}" for i in range(size)) + ">")
 
     def body(f: FunctionWriter, lane: Value) -> None:
         target = f.offset(f.arg(0), f.load("i64", _at(f, to, lane, 8), 8))
         source = f.offset(f.arg(2), f.load("i64", _at(f, come, lane, 8), 8))
-        amount = f.load("i32", _at(f, amounts, lane, 4), 4)
-        whole = f.compare("icmp eq", amount, const("i32", size))
-        f.branch_if(whole, "whole", "part")
-        f.label("whole")
-        f.store(f.load(word, source), target)
-        f.branch("copied")
-        f.label("part")
-        f.store(const(word, 0), target)
-        length = f.cast("zext", amount, "i64")
-        f.call("void", "llvm.memcpy.p0.p0.i64", [target, source, length, const("i1", 0)])
-        f.branch("copied")
-        f.label("copied")
+        amount = f.cast("trunc", f.load("i32", _at(f, amounts, lane, 4), 4), "i8")
+        wanted = f.compare("icmp ult", numbers, f.splat(amount, size))
+        data = f.call(kind, f"llvm.masked.load.v{size}i8.p0",
+                      [source, const("i32", 1), wanted, const(kind, 0)])
+        f.store(data, target)
 
     _each_lane(f, f.arg(5), body)
     f.ret()

@@ -8,6 +8,7 @@ lanes that do not execute.
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from mmalab.emulator.native.abi import Context
@@ -81,7 +82,7 @@ class Scope:
         self._values[key] = value
         self._dirty.add(key)
 
-    def flush(self, keys: set[Key] | None = None) -> None:
+    def flush(self, keys: AbstractSet[Key] | None = None) -> None:
         """Store dirty slots (only those in `keys` where given) to the warp's state."""
         for key in sorted(self._dirty if keys is None else self._dirty & keys):
             value = self._values[key]

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set as AbstractSet
 from dataclasses import dataclass
 
+from mmalab.emulator.liveness import reads_of, writes_of
 from mmalab.emulator.native.abi import Code, Context
 from mmalab.emulator.native.emit import FunctionWriter, Value, const, vector
-from mmalab.emulator.native.liveness import Key, reads_of, writes_of
-from mmalab.emulator.native.regions import Region, is_branch, is_cta_barrier, is_exit
+from mmalab.emulator.native.regions import Key, Region, is_branch, is_cta_barrier, is_exit
 from mmalab.emulator.native.scope import V1, V32, Frame, Scope
 from mmalab.emulator.program import Op, Program, Site, Target
 from mmalab.emulator.state import Status
@@ -74,7 +74,7 @@ class StepWriter:
         program: Program,
         regions: tuple[Region, ...],
         stops: AbstractSet[int],
-        live_out: Mapping[int, set[Key]],
+        live_out: Mapping[int, AbstractSet[Key]],
         generators: Mapping[str, Generator],
         special: Callable[[Scope, str], Value],
         *,

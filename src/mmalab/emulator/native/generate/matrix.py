@@ -36,6 +36,8 @@ def _multiply(w: SiteWriter) -> bool:
     """Registers to memory, one call, registers back."""
     if w.active is not None or len(w.operands) != 4:
         return False
+    if not hasattr(numerics, "fragment_ir"):
+        return False
     mode = next(o.removeprefix("numerics:") for o in w.step.options if o.startswith("numerics:"))
     try:
         unit = numerics.unit_for(w.step.program.target, w.site.form.family, w.site.form.modifiers)

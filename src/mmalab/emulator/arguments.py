@@ -1,0 +1,128 @@
+"""From the caller's arguments to the kernel's parameter block.
+
+Arrays become virtual addresses, numbers and bytes become what the parameter's declared type says::
+
+    .param .u64 x, .param .f32 scale, .param .align 8 .b8 shape[16]
+    args = [np.zeros((4, 4), np.float32), 0.5, bytes(16)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.emulator.memory import AddressSpace
+from mmalab.emulator.program import Program
+from mmalab.emulator.symbols import encode_number
+from mmalab.emulator.types import is_float, kind, width
+from mmalab.errors import UsageError
+
+__all__ = ["as_array", "bind"]
+
+_WHERE = "mmalab.emulate, args"
+
+
+def as_array(value: Any) -> NDArray[Any] | None:
+    """The array behind an argument: NumPy, ``__dlpack__`` or ``__array_interface__``; else None."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, np.generic):
+        return None
+    if hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    return None
+
+
+def bind(program: Program, args: Sequence[Any], space: AddressSpace) -> bytes:
+    """Fill the parameter block; arrays are added to `space`.
+
+    Raises:
+        UsageError: wrong number of arguments, or one that its parameter cannot take.
+    """
+    if len(args) != len(program.params):
+        raise UsageError(f"{len(args)} arguments", f"{program.entry} has {len(program.params)}"
+                         " parameters", legal=[_declared(p) for p in program.params], where=_WHERE)
+    block = bytearray(program.param_bytes)
+    for index, (value, parameter) in enumerate(zip(args, program.params, strict=True)):
+        offset, size, _, _ = parameter
+        block[offset : offset + size] = _bytes_of(index, value, parameter, space)
+    return bytes(block)
+
+
+def _declared(parameter: tuple[int, int, str, bool]) -> str:
+    _, size, type_, is_array = parameter
+    return f".{type_}[{size * 8 // width(type_)}]" if is_array else f".{type_}"
+
+
+def _bytes_of(index: int, value: Any, parameter: tuple[int, int, str, bool],
+              space: AddressSpace) -> bytes:
+    _, size, type_, is_array = parameter
+    array = as_array(value)
+    if array is not None:
+        return _pointer(index, array, parameter, space)
+    if isinstance(value, (bytes, bytearray, memoryview)) or isinstance(value, np.void):
+        raw = bytes(value) if not isinstance(value, np.void) else value.tobytes()
+        if len(raw) != size:
+            raise UsageError(f"argument {index}: {len(raw)} bytes",
+                             f"the parameter {_declared(parameter)} has {size}",
+                             legal=f"{size} bytes", where=_WHERE)
+        return raw
+    if is_array or not isinstance(value, (int, float, np.generic)):
+        raise UsageError(f"argument {index}: {type(value).__name__}",
+                         f"does not fit the parameter {_declared(parameter)}",
+                         legal="bytes" if is_array else "an array, a number or bytes", where=_WHERE)
+    return _number(index, value, type_, size)
+
+
+def _pointer(index: int, array: NDArray[Any], parameter: tuple[int, int, str, bool],
+             space: AddressSpace) -> bytes:
+    _, size, type_, is_array = parameter
+    if size != 8 or is_array or is_float(type_):
+        raise UsageError(f"argument {index}: array of {array.dtype}, shape {array.shape}",
+                         f"the parameter {_declared(parameter)} is no pointer",
+                         legal="a number or bytes", where=_WHERE)
+    if array.dtype.hasobject:
+        raise UsageError(f"argument {index}: array of {array.dtype}", "has no bytes of its own",
+                         legal="numeric dtypes", where=_WHERE)
+    if any(stride == 0 and extent > 1 for stride, extent in
+           zip(array.strides, array.shape, strict=True)) and array.flags.writeable:
+        raise UsageError(f"argument {index}: strides {array.strides}",
+                         "elements overlap, so results cannot be written back",
+                         legal="np.ascontiguousarray(array)", where=_WHERE)
+    return space.add(array, f"argument {index}").to_bytes(8, "little")
+
+
+def _number(index: int, value: Any, type_: str, size: int) -> bytes:
+    if isinstance(value, np.generic):
+        return _typed_number(index, value, type_, size)
+    bits = 8 * size
+    if isinstance(value, float) and not is_float(type_) and kind(type_) != "b":
+        raise UsageError(f"argument {index}: {value!r}", f"the parameter .{type_} is an integer",
+                         legal="an int", where=_WHERE)
+    if not is_float(type_) and isinstance(value, int):
+        _check_range(index, value, type_, bits)
+    return (encode_number(value, type_) & ((1 << bits) - 1)).to_bytes(size, "little")
+
+
+def _check_range(index: int, value: int, type_: str, bits: int) -> None:
+    low, high = -(1 << bits - 1), (1 << bits) - 1
+    if not low <= value <= high:
+        raise UsageError(f"argument {index}: {value}", f"does not fit .{type_}",
+                         legal=f"{low} to {high}", where=_WHERE)
+
+
+def _typed_number(index: int, value: np.generic, type_: str, size: int) -> bytes:
+    """A NumPy or ml_dtypes scalar: its own bits where the widths agree."""
+    if isinstance(value, np.integer) and not is_float(type_):
+        return _number(index, int(value), type_, size)
+    if value.dtype.itemsize == size and (kind(type_) == "b" or is_float(type_)):
+        return value.tobytes()
+    if is_float(type_):
+        return _number(index, float(value), type_, size)  # type: ignore[arg-type]
+    raise UsageError(f"argument {index}: {value.dtype} scalar", f"does not fit .{type_}",
+                     legal=f"a value of {size} bytes", where=_WHERE)
