@@ -4,7 +4,7 @@ Each operation is defined by its post-condition, and the tests check that and no
 
     coalesce(A)             the same function of one integer, with fewest modes
     compose(A, B)(c)     =  A(B(c)) for every c of B
-    complement(A, n)        walks the gaps of A: A and its complement together reach 0..n-1 once
+    complement(A, n)        walks the gaps of A in rising order, never meeting a value of A twice
     right_inverse(A)        A(R(i)) = i for i < size(R), R as large as it can be
     left_inverse(A)         L(A(i)) = i for every i of A (A injective)
     logical_divide(A, B)    mode 0 is A in the order of tile B, mode 1 the rest: tiles of A
@@ -16,7 +16,10 @@ Each operation is defined by its post-condition, and the tests check that and no
     (3,2):(2,12)
 
 A stride that neither divides nor is divided by an extent has no layout as result; the error says
-which pair. `zipped_`, `tiled_` and `flat_` variants regroup the modes of the logical result::
+which pair. Modes that only fit one by one are refused too (CuTe composes them mode by mode, and
+the sum then carries: ``(4,4):(1,8) o (2,2):(3,3)`` would give 6 where A(B(3)) is A(6) = 10).
+
+`zipped_`, `tiled_` and `flat_` variants regroup the modes of the logical result::
 
     logical  ((TileM,RestM), (TileN,RestN), ...)      tiled  ((TileM,TileN), RestM, RestN, ...)
     zipped   ((TileM,TileN), (RestM,RestN,...))       flat   (TileM, TileN, RestM, RestN, ...)
@@ -95,7 +98,7 @@ def compose(outer: Layout | Swizzle | ComposedLayout, inner: Tiler) -> Layout | 
 
     A tuple composes mode by mode and leaves the modes after its end as they are. A swizzle or a
     swizzled layout on the left gives a ComposedLayout. Raises UsageError where the values are not a
-    layout (stride or extent not divisible).
+    layout (stride or extent not divisible, or a sum of modes that carries).
     """
     if isinstance(outer, Swizzle):
         return ComposedLayout(outer, 0, _as_layout(inner))
@@ -105,9 +108,7 @@ def compose(outer: Layout | Swizzle | ComposedLayout, inner: Tiler) -> Layout | 
         return outer
     if isinstance(inner, tuple):
         return _by_mode(compose, outer, inner)
-    inner = _as_layout(inner)
-    flat = list(coalesce(outer).leaves) or [(1, 0)]
-    return _compose_modes(outer, flat, inner)
+    return _Composition(outer).of(_as_layout(inner))
 
 
 def _as_layout(tiler: Tiler) -> Layout:
@@ -129,39 +130,58 @@ def _by_mode(operation: Callable[[Layout, Any], Layout], outer: Layout, tilers: 
     return make_layout(*map(operation, modes, tilers), *modes[len(tilers):])
 
 
-def _compose_modes(outer: Layout, flat: list[tuple[int, int]], inner: Layout) -> Layout:
-    if isinstance(inner.shape, tuple):
-        return make_layout(*(_compose_modes(outer, flat, mode) for mode in inner))
-    ((extent, stride),) = inner.leaves
-    if stride == 0 or extent == 1:
-        return Layout(extent, 0)
-    if stride < 0:
-        raise UsageError(
-            f"{outer} o {inner}", "a negative stride gives negative coordinates",
-            legal="strides from 0", where=_WHERE,
-        )
-    return _from_leaves(list(_compose_leaf(outer, flat, extent, stride)))
+class _Composition:
+    """``outer o inner``, leaf by leaf of `inner`, over the coalesced leaves of `outer`."""
 
+    def __init__(self, outer: Layout) -> None:
+        self.outer = outer
+        self.flat = list(coalesce(outer).leaves)
+        #: Largest coordinate that all leaves of `inner` together reach in each leaf of `outer`.
+        self.reached = [0] * len(self.flat)
 
-def _compose_leaf(outer: Layout, flat: list[tuple[int, int]], extent: int, stride: int
-                  ) -> Iterator[tuple[int, int]]:
-    """Leaves of `flat` o extent:stride, where every leaf of `flat` takes its share."""
-    mode = f"{extent}:{stride}"
-    for size, step in flat[:-1]:
-        if stride >= size:
-            if stride % size:
-                raise _indivisible(outer, mode, f"stride {stride} by extent {size}")
-            stride //= size
-            continue
-        inside = min(extent, -(-size // stride))  # how many steps stay inside this leaf
-        if inside < extent and (size % stride or extent % inside):
-            uneven = f"stride {stride}" if size % stride else f"extent {extent}"
-            raise _indivisible(outer, mode, f"{uneven} by extent {size}")
-        yield inside, stride * step
-        extent, stride = extent // inside, 1
-        if extent == 1:
-            return
-    yield extent, stride * flat[-1][1]
+    def of(self, inner: Layout) -> Layout:
+        result = self._modes(inner)
+        for (extent, _), last in zip(self.flat[:-1], self.reached[:-1], strict=True):
+            if last >= extent:
+                raise UsageError(
+                    f"{self.outer} o {inner}",
+                    f"modes that fit one by one add up to {last} in an extent of {extent}",
+                    legal="modes whose sum carries nowhere", where=f"{_WHERE}, composition",
+                )
+        return result
+
+    def _modes(self, inner: Layout) -> Layout:
+        if isinstance(inner.shape, tuple):
+            return make_layout(*map(self._modes, inner))
+        ((extent, stride),) = inner.leaves
+        if stride == 0 or extent == 1:
+            return Layout(extent, 0)
+        if stride < 0:
+            raise UsageError(
+                f"{self.outer} o {inner}", "a negative stride gives negative coordinates",
+                legal="strides from 0", where=_WHERE,
+            )
+        return _from_leaves(list(self._leaf(extent, stride)))
+
+    def _leaf(self, extent: int, stride: int) -> Iterator[tuple[int, int]]:
+        """The leaves of `outer` o extent:stride: every leaf of `outer` takes its share."""
+        mode = f"{extent}:{stride}"
+        for place, (size, step) in enumerate(self.flat[:-1]):
+            if stride >= size:
+                if stride % size:
+                    raise _indivisible(self.outer, mode, f"stride {stride} by extent {size}")
+                stride //= size
+                continue
+            inside = min(extent, -(-size // stride))  # how many steps stay inside this leaf
+            if inside < extent and (size % stride or extent % inside):
+                uneven = f"stride {stride}" if size % stride else f"extent {extent}"
+                raise _indivisible(self.outer, mode, f"{uneven} by extent {size}")
+            self.reached[place] += (inside - 1) * stride
+            yield inside, stride * step
+            extent, stride = extent // inside, 1
+            if extent == 1:
+                return
+        yield extent, stride * self.flat[-1][1]
 
 
 def _indivisible(outer: Layout, mode: str, pair: str) -> UsageError:
@@ -176,18 +196,20 @@ def complement(layout: Layout, target: int | Layout | None = None) -> Layout:
     """A layout of the values that `layout` skips, up to at least `target` - 1, in rising order.
 
     `target` is a size, or a layout whose cosize is meant; without it, the cosize of `layout`.
-    Raises UsageError if `layout` reaches a value twice in a way that leaves no regular gaps.
+    Gaps are filled with whole copies of what lies below them, as CuTe does: if a stride is no
+    multiple of the values below it, the end of the gap stays empty. Raises UsageError if a stride
+    falls inside the values below it (`layout` overlaps itself).
     """
     bound = layout.cosize if target is None else target
     bound = bound.cosize if isinstance(bound, Layout) else bound
     leaves: list[tuple[int, int]] = []
     reached = 1
     for stride, extent in sorted((d, s) for s, d in layout.leaves if d and s > 1):
-        if stride < 0 or stride % reached:
+        if stride < reached:
             raise UsageError(
                 f"the complement of {layout}",
-                f"stride {stride} does not follow the {reached} values below it evenly",
-                legal=f"strides that are multiples of {reached}", where=f"{_WHERE}, complement",
+                f"stride {stride} falls inside the {reached} values below it",
+                legal=f"strides from {reached}", where=f"{_WHERE}, complement",
             )
         leaves.append((stride // reached, reached))
         reached = stride * extent
@@ -211,8 +233,30 @@ def right_inverse(layout: Layout) -> Layout:
 
 
 def left_inverse(layout: Layout) -> Layout:
-    """A layout L with ``L(layout(i)) = i`` for every i; `layout` must be injective."""
-    return right_inverse(make_layout(layout, complement(layout)))
+    """A layout L with ``L(layout(i)) = i`` for every i.
+
+    Raises UsageError if `layout` is not injective, or if its strides do not divide one another (no
+    layout undoes it then).
+    """
+    sizes = [extent for extent, _ in layout.leaves]
+    starts = accumulate(sizes, mul, initial=1)
+    modes = sorted(
+        (d, s, p) for (s, d), p in zip(layout.leaves, starts, strict=False) if s > 1
+    )
+    # Between two strides lie the values of the lower mode, and perhaps a gap that nobody reaches.
+    leaves: list[tuple[int, int]] = []
+    below, width, start = 1, 1, 0
+    for stride, extent, place in modes:
+        if stride < below * width or stride % below:
+            raise UsageError(
+                f"the left inverse of {layout}",
+                f"stride {stride} after the mode {width}:{below}",
+                legal=f"multiples of {below} from {below * width}",
+                where=f"{_WHERE}, left inverse",
+            )
+        leaves.append((stride // below, start))
+        below, width, start = stride, extent, place
+    return coalesce(_from_leaves([*leaves, (width, start)]))
 
 
 def max_common_vector(a: Layout, b: Layout) -> int:
