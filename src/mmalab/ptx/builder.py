@@ -23,76 +23,41 @@ refused unless it is emitted with ``unchecked=True``; without `arity` nothing is
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import index
-from typing import Protocol, SupportsFloat
+from typing import TYPE_CHECKING
 
 from mmalab.errors import UsageError
+from mmalab.ptx.arguments import FormLike, check_operands, checked_name, checked_type, operand_of
 from mmalab.ptx.declarations import TYPES
-from mmalab.ptx.lexer import IDENTIFIER, OPCODE
+from mmalab.ptx.lexer import OPCODE
 from mmalab.ptx.nodes import (
     Address,
-    Call,
     Guard,
-    Immediate,
     Instruction,
     Label,
     Module,
     Name,
-    Negated,
-    Operand,
-    Pair,
     Parameter,
     Register,
     RegisterDeclaration,
-    Sink,
     Variable,
-    Vector,
 )
 from mmalab.ptx.operations import Given, Operations
 from mmalab.ptx.parser import parse
 from mmalab.ptx.printer import declaration_text, parameter_text, statement_text
 
-__all__ = ["FormLike", "KernelBuilder", "join"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+__all__ = ["KernelBuilder", "join"]
 
 _OPCODE = re.compile(OPCODE, re.ASCII)
-_NAME = re.compile(IDENTIFIER, re.ASCII)
-_NODES = (Address, Call, Immediate, Name, Negated, Pair, Register, Sink, Vector)
 
 #: Register prefix and declared type, by what a register holds: all 32-bit integers share %r.
 _FILES = {"pred": ("%p", "pred"), "f32": ("%f", "f32"), "f64": ("%fd", "f64"),
           8: ("%b", "b8"), 16: ("%h", "b16"), 32: ("%r", "b32"), 64: ("%rd", "b64"),
           128: ("%rq", "b128")}
-
-
-class OperandLike(Protocol):
-    """One operand position, as :class:`mmalab.isa.form.OperandSpec` has it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def role(self) -> str: ...
-    @property
-    def count(self) -> int: ...
-    @property
-    def vector(self) -> bool: ...
-    @property
-    def packs(self) -> bool: ...
-    @property
-    def optional(self) -> bool: ...
-
-
-class FormLike(Protocol):
-    """What the builder reads of :class:`mmalab.isa.form.Form`."""
-
-    @property
-    def operands(self) -> Sequence[OperandLike]:
-        """All operand positions in text order."""
-
-    def take(self, count: int) -> Sequence[OperandLike] | None:
-        """Give the positions that `count` operands fill, None if they fill none."""
 
 
 class _Axes:
@@ -119,7 +84,7 @@ class KernelBuilder(Operations):
 
     def __init__(self, name: str, *, target: str = "sm_80", version: tuple[int, int] = (7, 8),
                  arity: Callable[[str], FormLike | None] | None = None) -> None:
-        self.name = _checked_name(name)
+        self.name = checked_name(name)
         self.target = target
         self.version = version
         self._arity = arity
@@ -140,7 +105,7 @@ class KernelBuilder(Operations):
               align: int | None = None) -> Name:
         """Declare a parameter: ``param("a", "u64")``, ``param("t", "b8", dims=[64], align=64)``."""
         self._parameters.append(
-            Parameter(self._new_name(name), _checked_type(dtype), tuple(dims), align))
+            Parameter(self._new_name(name), checked_type(dtype), tuple(dims), align))
         return Name(name)
 
     def load_param(self, parameter: Name, offset: int = 0) -> Register:
@@ -155,7 +120,7 @@ class KernelBuilder(Operations):
 
     def reg(self, dtype: str, name: str | None = None) -> Register:
         """Allocate a register: numbered, or ``%name`` of exactly this type."""
-        _checked_type(dtype)
+        checked_type(dtype)
         if name is not None:
             spelled = self._new_name("%" + name.lstrip("%"))
             self._registers.append(RegisterDeclaration(dtype, ((spelled, None),)))
@@ -185,7 +150,7 @@ class KernelBuilder(Operations):
                  align: int | None = None) -> Name:
         """Declare an initialised array in constant memory."""
         self._module_variables.append(Variable(
-            "const", _checked_type(dtype), self._new_name(name), (len(values),), align,
+            "const", checked_type(dtype), self._new_name(name), (len(values),), align,
             initializer=tuple(values)))
         return Name(name)
 
@@ -198,7 +163,7 @@ class KernelBuilder(Operations):
         return Name(name)
 
     def _new_name(self, name: str) -> str:
-        if _checked_name(name) in self._names:
+        if checked_name(name) in self._names:
             raise UsageError(f"{name} is declared twice in {self.name}")
         self._names.add(name)
         return name
@@ -239,9 +204,9 @@ class KernelBuilder(Operations):
         """
         if _OPCODE.fullmatch(opcode) is None:
             raise UsageError(f"{opcode!r} is not spelled like an opcode", legal="add.s32")
-        nodes = tuple(_operand(item, opcode) for item in operands)
+        nodes = tuple(operand_of(item, opcode) for item in operands)
         if self._arity is not None and not unchecked:
-            _check(opcode, nodes, self._arity(opcode))
+            check_operands(opcode, nodes, self._arity(opcode))
         self._write(statement_text(Instruction(opcode, nodes, self._guard)), comment)
 
     op = emit
@@ -361,87 +326,3 @@ def _header(builder: KernelBuilder) -> str:
 
 def _one_line(comment: str) -> str:
     return " ".join(comment.split())
-
-
-def _checked_type(type_: str) -> str:
-    if type_ not in TYPES:
-        raise UsageError(f"{type_} is not a type of a register or a variable", legal=sorted(TYPES))
-    return type_
-
-
-def _checked_name(name: str) -> str:
-    if _NAME.fullmatch(name) is None:
-        raise UsageError(f"{name!r} is not a name in PTX",
-                         "a letter, or one of _ $ % and more, then letters, digits, _ and $")
-    return name
-
-
-# --- operands -------------------------------------------------------------------------------------
-
-def _operand(given: Given, opcode: str) -> Operand:
-    if isinstance(given, _NODES):
-        return given
-    if isinstance(given, str):
-        return Register(given) if given.startswith("%") else Name(_checked_name(given))
-    if isinstance(given, Sequence):
-        return Vector(tuple(_operand(item, opcode) for item in given))
-    return _immediate(given, opcode)
-
-
-def _immediate(given: float, opcode: str) -> Immediate:
-    try:
-        value = index(given)  # type: ignore[arg-type]
-    except TypeError:
-        return _float(given, opcode)
-    if not -(1 << 63) <= value < 1 << 64:
-        raise UsageError(f"{opcode}: {value} does not fit in 64 bits")
-    return Immediate(value, str(value))
-
-
-def _float(given: SupportsFloat, opcode: str) -> Immediate:
-    """Spell a float as the word of the instruction's last type, rounded to nearest."""
-    types = [part for part in opcode.split(".") if part in TYPES]
-    last = types[-1] if types else ""
-    if last not in ("f32", "f64"):
-        raise UsageError(f"{opcode}: {given!r} is a float, but a literal of {last or 'no type'}",
-                         "has no spelling", legal=("an integer word", "a register"))
-    try:
-        word = struct.pack(">f" if last == "f32" else ">d", float(given)).hex().upper()
-    except OverflowError:
-        raise UsageError(f"{opcode}: {given!r} is too large for f32") from None
-    exact = struct.unpack(">f" if last == "f32" else ">d", bytes.fromhex(word))[0]
-    return Immediate(exact, f"0{last[0] if last == 'f32' else 'd'}{word}", int(word, 16))
-
-
-def _check(opcode: str, nodes: Sequence[Operand], form: FormLike | None) -> None:
-    """Compare an operand list with its form: how many, vectors of how many, where addresses."""
-    if form is None:
-        raise UsageError(f"{opcode} is not a known form", legal="emit(..., unchecked=True)")
-    specs = form.take(len(nodes))
-    if specs is None:
-        least = sum(not spec.optional for spec in form.operands)
-        raise UsageError(f"{opcode}: {len(nodes)} operands",
-                         f"takes {_range(least, len(form.operands))}",
-                         legal=", ".join(map(_shown, form.operands)))
-    for node, spec in zip(nodes, specs, strict=True):
-        given = len(node.items) if isinstance(node, Vector) else 0
-        wanted = spec.count if spec.vector else 0
-        if given != wanted and not (spec.packs and given in (2, 4)):
-            raise UsageError(f"{opcode}: operand {spec.name} is {_vector_of(given)}",
-                             f"takes {_vector_of(wanted)}", legal=_shown(spec))
-        if isinstance(node, Address) != (spec.role == "address"):
-            is_ = "an address" if isinstance(node, Address) else "no address"
-            raise UsageError(f"{opcode}: operand {spec.name} is {is_}", legal=_shown(spec))
-
-
-def _range(least: int, most: int) -> str:
-    return str(most) if least == most else f"{least} to {most}"
-
-
-def _vector_of(count: int) -> str:
-    return f"a vector of {count}" if count else "a single operand"
-
-
-def _shown(spec: OperandLike) -> str:
-    name = f"[{spec.name}]" if spec.role == "address" else spec.name
-    return f"{{{name} x {spec.count}}}" if spec.vector else name
