@@ -67,8 +67,21 @@ class AsyncEngine:
     def issue(self, operation: Operation) -> None:
         """Queue, or do at once if the schedule says so."""
         self.queue.append(operation)
+        if isinstance(operation, Copy):
+            self._announce(operation)
         if self._at_once():
             self._finish_lanes(operation, operation.pending.copy())
+
+    def _announce(self, copy: Copy) -> None:
+        """Bytes on their way are not uninitialised: reading them too early is another fault."""
+        space = self._machine.space
+        if space.shared.written is None:
+            return
+        for region, index, inside in space.places(
+                copy.destination_space, copy.destinations[None], copy.size, copy.pending[None],
+                np.array([copy.row]), []):
+            if region.written is not None:
+                region.written[index[inside][:, None] + np.arange(copy.size)] = True
 
     def _at_once(self) -> bool:
         schedule = self._machine.schedule

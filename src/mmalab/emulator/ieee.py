@@ -154,7 +154,7 @@ def add(a: Floats, b: Floats, rounding: str = "rn") -> Floats:
             result: Floats = np.where(finite, _directed(s, e, rounding), s)
         else:
             result = to_f32(odd_sum(a.astype(np.float64), b.astype(np.float64)), rounding)
-        cancels = (a == -b) & ~((a == 0) & (np.signbit(a) == np.signbit(b)))
+        cancels = (a == -b) & np.isfinite(a) & ~((a == 0) & (np.signbit(a) == np.signbit(b)))
         return _signed_zero(result, cancels, np.zeros(a.shape, bool), rounding)
 
 

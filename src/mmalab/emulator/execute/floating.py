@@ -122,9 +122,9 @@ def extreme(a: Floats, b: Floats, *, least: bool, nan: bool) -> Floats:
     with np.errstate(all="ignore"):
         equal_pick = np.signbit(a) if least else ~np.signbit(a)
         first = np.where(a == b, equal_pick, (a < b) if least else (a > b))
-    result = np.where(first | np.isnan(b), a, b)
-    result = np.where(np.isnan(a) & ~np.isnan(b), b, result)
-    return np.where(np.isnan(a) | np.isnan(b), a + b, result) if nan else result
+        result = np.where(first | np.isnan(b), a, b)
+        result = np.where(np.isnan(a) & ~np.isnan(b), b, result)
+        return np.where(np.isnan(a) | np.isnan(b), a + b, result) if nan else result
 
 
 def _extreme(lanes: Lanes) -> None:
