@@ -29,7 +29,7 @@ __version__ = "0.1.0"
 _MEMBERS = {
     "Finding": "mmalab.findings",
     "Kernel": "mmalab.ptx.kernel",
-    "emulate": "mmalab.emulator",
+    "emulate": "mmalab.sanitizer",
     "launch": "mmalab.device",
     "check": "mmalab.checker",
     "assemble": "mmalab.toolchain",

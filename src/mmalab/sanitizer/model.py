@@ -75,6 +75,10 @@ class HappensBefore:
         unchecked_waits(self._world)
         return self._world.reports.findings()
 
+    def lines_in_races(self) -> frozenset[int]:
+        """PTX lines of the instructions that took part in a race."""
+        return self._world.reports.lines_in_races(self._world.line)
+
     # -- accesses --------------------------------------------------------------------------------
 
     def _access(self, event: ev.Access) -> None:

@@ -1,8 +1,9 @@
 """Rules inside one warp: lane masks, collectives that not all lanes reach, colliding lanes.
 
-An ``.aligned`` instruction must be executed by all live lanes of its warp together. The machine
-waits for lanes that are still under way, as hardware reconverges; an event whose mask lacks a live
-lane therefore means that this lane came to stand somewhere else. A ``.sync`` instruction names its
+An ``.aligned`` instruction must be executed by all lanes of its warp together. The machine waits
+for lanes that are still under way, as hardware reconverges; an event whose mask lacks a lane
+therefore means that this lane came to stand somewhere else. Lanes that ended count as arrived at a
+barrier, but mma, ldmatrix and their kin are undefined when a lane of the warp has ended. A ``.sync`` instruction names its
 lanes: ``shfl.sync ..., 0x0000ffff`` executed by lane 20 leaves lane 20 out of its own mask.
 """
 
@@ -32,7 +33,7 @@ class WarpRules:
     def collective(self, event: Collective) -> None:
         """shfl, vote, ldmatrix, mma ...: the lanes meet, memory order is not promised."""
         if "aligned" in self._world.program.sites[event.site].form.modifiers:
-            self._check_aligned(event)
+            self._check_aligned(event, self._world.clock(event.cta, event.warp).exists)
         self._check_members(event, event.members)
         if event.inactive:
             self._source_inactive(event)
@@ -41,19 +42,18 @@ class WarpRules:
     def barrier(self, event: BarrierArrive) -> None:
         """An aligned barrier is a collective of the warp as well."""
         if event.aligned:
-            self._check_aligned(event)
+            self._check_aligned(event, self._world.clock(event.cta, event.warp).live)
 
-    def _check_aligned(self, event: Collective | BarrierArrive) -> None:
-        clock = self._world.clock(event.cta, event.warp)
-        absent = clock.live & ~event.mask
+    def _check_aligned(self, event: Collective | BarrierArrive, wanted: int) -> None:
+        absent = wanted & ~event.mask
         if not absent:
             return
         world = self._world
         lanes = lanes_of(absent).tolist()
         world.breach(
             "divergent-collective",
-            f"{world.named(event.site)} is .aligned: all live lanes of warp {event.warp} must "
-            f"execute it together, lanes {_ranges(lanes)} are elsewhere. Repair: move it out of "
+            f"{world.named(event.site)} is .aligned: all lanes of warp {event.warp} must "
+            f"execute it together, lanes {_ranges(lanes)} are elsewhere or have ended. Repair: move it out of "
             "the branch",
             cta=event.cta, warp=event.warp, site=event.site, lane=lanes[0],
             warps=frozenset(range(world.warps)), witness={"absent_lanes": lanes})

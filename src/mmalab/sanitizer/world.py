@@ -6,6 +6,7 @@ CTAs and their clocks are made when their first event comes. A CTA index is line
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -81,6 +82,10 @@ class Reports:
     def in_race(self, cta: int, site: int) -> bool:
         """Whether the instruction took part in a race of that CTA."""
         return (cta, site) in self._raced
+
+    def lines_in_races(self, line: Callable[[int], int]) -> frozenset[int]:
+        """PTX lines of all instructions that took part in a race."""
+        return frozenset(line(site) for _, site in self._raced)
 
     def findings(self) -> list[Finding]:
         """All findings, in the order in which they first appeared."""

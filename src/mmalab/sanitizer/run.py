@@ -1,0 +1,102 @@
+"""`emulate` with the sanitizer listening: what `mmalab.emulate` is.
+
+The machine reports what it sees by itself (addresses, masks, counts, deadlock), the model what is
+not ordered. Both may notice the same fault: then the model's finding stays, because it carries a
+witness and a repair. An early read that a race explains is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mmalab.emulator import Run
+from mmalab.emulator import emulate as run_machine
+from mmalab.emulator.events import Event, Listener
+from mmalab.emulator.machine import Machine
+from mmalab.emulator.program import Program
+from mmalab.emulator.state import LaunchShape
+from mmalab.findings import Finding
+from mmalab.ptx.kernel import Kernel
+from mmalab.ptx.nodes import Module
+from mmalab.sanitizer.model import HappensBefore
+
+__all__ = ["emulate"]
+
+Extent = int | Sequence[int]
+_RANK = {"error": 0, "warning": 1, "note": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ear:
+    """Passes events on to the model, whose findings are fetched and merged here."""
+
+    model: HappensBefore
+
+    def on(self, event: Event) -> None:
+        self.model.on(event)
+
+
+def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | None = None,
+            grid: Extent | None = None, block: Extent | None = None,
+            cluster: Extent | None = None, dynamic_shared: int | None = None,
+            target: str | None = None, numerics: str = "exact",
+            schedule: str | int = "eager", sanitize: bool = True, max_steps: int | None = None,
+            listeners: Sequence[Callable[[Program, LaunchShape], Listener]] = (),
+            executor: Callable[[Machine, int | None], None] | None = None) -> Run:
+    """Execute a kernel on the CPU; arrays among `args` are read and written in place.
+
+    Args:
+        kernel: a Kernel value, a parsed module, or PTX text.
+        args: one value per parameter: arrays for pointers, numbers and bytes by declared type.
+        entry, grid, block, cluster, dynamic_shared: the launch; a Kernel brings its own.
+        target: whose tensor-core arithmetic, "sm_90" ...; the module's own target if not given.
+        numerics: "exact" or "fast".
+        schedule: when asynchronous operations complete: "eager", "lazy", or a seed.
+        sanitize: check order and protocols; findings are sorted by severity, then by place.
+        max_steps: warp instructions after which LimitExceeded is raised.
+        listeners: factories of further listeners.
+        executor: runs the machine; the NumPy interpreter if not given.
+
+    Raises:
+        UsageError: arguments or launch that do not fit the kernel.
+        UnsupportedInstruction: a form that this emulator does not execute, by name.
+        LimitExceeded: the step or memory budget ran out.
+    """
+    models: list[HappensBefore] = []
+
+    def listen(program: Program, launch: LaunchShape) -> Listener:
+        models.append(HappensBefore(program, launch))
+        return _Ear(models[0])
+
+    run = run_machine(
+        kernel, args, entry=entry, grid=grid, block=block, cluster=cluster,
+        dynamic_shared=dynamic_shared, target=target, numerics=numerics, schedule=schedule,
+        sanitize=sanitize, max_steps=max_steps, executor=executor,
+        listeners=(listen, *listeners) if sanitize else listeners)
+    own = models[0].findings() if models else []
+    early = models[0].lines_in_races() if models else frozenset()
+    return replace(run, findings=merged(run.findings, own, early))
+
+
+def merged(machine: Sequence[Finding], model: Sequence[Finding], early: frozenset[int],
+           ) -> list[Finding]:
+    """Findings of both, each fault once, by severity and place."""
+    known = {(finding.code, finding.where.line) for finding in model}
+    kept = [finding for finding in machine
+            if (finding.code, finding.where.line) not in known and not _explained(finding, early)]
+    return sorted([*kept, *model], key=_place)
+
+
+def _explained(finding: Finding, early: frozenset[int]) -> bool:
+    """Whether memory was read before it was written only because nothing ordered the two."""
+    return (finding.code == "uninitialised-read" and finding.where.line in early
+            and "address" in (finding.witness or {}))
+
+
+def _place(finding: Finding) -> tuple[Any, ...]:
+    where = finding.where
+    numbers = (where.line, where.warp, where.lane)
+    return (_RANK[finding.severity], *(-1 if n is None else n for n in numbers),
+            where.cta or (0, 0, 0))
