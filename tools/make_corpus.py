@@ -176,7 +176,11 @@ def manifest_rows() -> list[Json]:
 
 def _row(case: Json, target: str, compiler: str, triton_facts: dict[str, Json]) -> Json:
     name = ptx_name(case, target, compiler)
-    version = re.search(r"^\.version (\S+)", (CORPUS / "ptx" / name).read_text(), re.MULTILINE)
+    text = (CORPUS / "ptx" / name).read_text()
+    version = re.search(r"^\.version (\S+)", text, re.MULTILINE)
+    made_for = re.search(r"^\.target (\w+)", text, re.MULTILINE)
+    if made_for is None or made_for[1] != target:
+        raise SystemExit(f"{name}: asked for {target}, got {made_for and made_for[1]}")
     stem = "_".join(filter(None, [case["entry"], case["variant"]]))
     row = {"id": f"{stem}-{target}-{compiler}", "ptx": name, "target": target,
            "compiler": compiler, "ptx_version": version[1] if version else ""}

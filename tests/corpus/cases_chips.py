@@ -105,15 +105,15 @@ BLACKWELL = [
 ]
 
 RARE = [
-    case("odd_instructions.cu", "odd_integers", grid=(2,), block=(64,),
+    case("odd_instructions.cu", "odd_integers", grid=(2,), block=(64,), targets=("sm_86",),
          args=[array("a", "u32", (100,), "magnitudes"), array("b", "u32", (100,), "magnitudes"),
                array("c", "u32", (100,), "magnitudes"), out("out", "u32", (100, 24)),
                scalar("n", "s32", 100)]),
-    case("odd_instructions.cu", "odd_floats", grid=(2,), block=(64,),
+    case("odd_instructions.cu", "odd_floats", grid=(2,), block=(64,), targets=("sm_86",),
          args=[array("a", "f32", (120,), "special"), array("b", "f32", (120,), "special"),
                out("out", "f32", (120, 12)), out("words", "u32", (120, 2)), scalar("n", "s32", 120)],
          compare={"out": "values"}),
-    case("odd_instructions.cu", "odd_memory", grid=(1,), block=(64,),
+    case("odd_instructions.cu", "odd_memory", grid=(1,), block=(64,), targets=("sm_86",),
          args=[array("x", "f32", (203,), "normal", 1.0), out("y", "f32", (256,)),
                scalar("n", "s32", 203)]),
     case("approximate_halves.cu", "half_functions", grid=(2,), block=(64,),
