@@ -58,10 +58,11 @@ _VIDEO = chapter(
         for second in (" d:u32, a, b{, c:u32}", ".op d:u32, a, b, c:u32")
     ),
     *(
-        row(f"{op}{lanes}.dtype.atype.btype{{.sat}}{{.op=add}} d, a, b, c:dtype",
+        row(f"{op}{lanes}.dtype.atype.btype{end} d, a, b, c:dtype",
             "SIMD video operation", dtype="u32 s32", atype="u32 s32", btype="u32 s32", ptx=(3, 0))
         for op in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax")
         for lanes in (2, 4)
+        for end in ("{.sat}", ".op=add")
     ),
     *(
         row(f"vset{lanes}.atype.btype.cmp{{.op=add}} d:u32, a, b, c:u32", "SIMD video compare",

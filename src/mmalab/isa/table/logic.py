@@ -14,7 +14,9 @@ __all__ = ["ROWS"]
 _BITS = "b16 b32 b64"
 _INTEGERS = "u16 u32 u64 s16 s32 s64"
 _SCALARS = f"{_BITS} {_INTEGERS} f32 f64"
+_SIGNED, _UNSIGNED = "s16 s32 s64", "u16 u32 u64"
 _EQUALITY = "eq ne"
+_ORDER = "eq ne lt le gt ge"
 
 _COMPARISON = chapter(
     "Comparison and Selection Instructions",
@@ -24,14 +26,18 @@ _COMPARISON = chapter(
         for line in (
             row(f"setp.cmp{boolean}.type d:pred|q?, a, b{c}", "compare", type=_BITS,
                 cmp=_EQUALITY),
-            row(f"setp.cmp{boolean}.type d:pred|q?, a, b{c}", "compare", type=_INTEGERS,
-                cmp="eq ne lt le gt ge lo ls hi hs"),
+            row(f"setp.cmp{boolean}.type d:pred|q?, a, b{c}", "compare", type=_SIGNED,
+                cmp=_ORDER),
+            row(f"setp.cmp{boolean}.type d:pred|q?, a, b{c}", "compare", type=_UNSIGNED,
+                cmp=f"{_ORDER} lo ls hi hs"),
             row(f"setp.fcmp{boolean}{{.ftz}}.f32 d:pred|q?, a, b{c}", "compare"),
             row(f"setp.fcmp{boolean}.f64 d:pred|q?, a, b{c}", "compare"),
             row(f"set.cmp{boolean}.dtype.atype d, a, b:atype{c}", "compare, all ones or 1.0",
                 dtype="u32 s32 f32", atype=_BITS, cmp=_EQUALITY),
             row(f"set.cmp{boolean}.dtype.atype d, a, b:atype{c}", "compare, all ones or 1.0",
-                dtype="u32 s32 f32", atype=_INTEGERS, cmp="eq ne lt le gt ge lo ls hi hs"),
+                dtype="u32 s32 f32", atype=_SIGNED, cmp=_ORDER),
+            row(f"set.cmp{boolean}.dtype.atype d, a, b:atype{c}", "compare, all ones or 1.0",
+                dtype="u32 s32 f32", atype=_UNSIGNED, cmp=f"{_ORDER} lo ls hi hs"),
             row(f"set.fcmp{boolean}{{.ftz}}.dtype.atype=f32 d, a, b:atype{c}",
                 "compare, all ones or 1.0", dtype="u32 s32 f32"),
             row(f"set.fcmp{boolean}.dtype.atype=f64 d, a, b:atype{c}",
@@ -73,7 +79,7 @@ _HALF = chapter(
                     row(f"set.cmp{boolean}.dtype={dtype}.atype d, a, b:atype{c}",
                         "compare, 1.0 or 0.0", atype=_BITS, cmp=_EQUALITY, **need),
                     row(f"set.cmp{boolean}.dtype={dtype}.atype d, a, b:atype{c}",
-                        "compare, 1.0 or 0.0", atype=_INTEGERS, cmp="eq ne lt le gt ge", **need),
+                        "compare, 1.0 or 0.0", atype=_INTEGERS, cmp=_ORDER, **need),
                     row(f"set.fcmp{boolean}.dtype={dtype}.atype=f32|f64{more} d, a, b:atype{c}",
                         "compare, 1.0 or 0.0", **need),
                 )

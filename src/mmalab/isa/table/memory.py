@@ -40,6 +40,7 @@ _VOLATILE = f"global local {_SHARED}"
 _LOAD_CACHE = "ca cg cs lu cv"
 _STORE_CACHE = "wb cg cs wt"
 _HINT = "{.L2::cache_hint}"
+_HINT_MUST = ".L2::cache_hint"
 _AHEAD = _HINT + "{.prefetch}"
 _WEAK = {"weak": ("any", (6, 0))}
 _VOLATILE_LOCAL = {"local": ("any", (9, 1))}
@@ -52,20 +53,31 @@ _LOADS = chapter(
         line
         for vec, types in _VECTORS
         for line in (
-            row(f"ld{{.weak}}{{.space}}{{.cache}}{_AHEAD}{vec}.type d<vec>~, [a]{{, policy:b64}}",
-                "load", space=_READ, cache=_LOAD_CACHE, type=types, needs=_WEAK),
-            row(f"ld{{.weak}}{{.global}}.evict{_AHEAD}{vec}.type d<vec>~, [a]{{, policy:b64}}",
-                "load with an eviction priority", type=types, needs=_WEAK),
-            row(f"ld.volatile{{.space}}{{.prefetch}}{vec}.type d<vec>~, [a]", "load, volatile",
+            row(f"ld{{.weak}}{{.space}}{{.cache}}{vec}.type d<vec>~, [a]", "load", space=_READ,
+                cache=_LOAD_CACHE, type=types, needs=_WEAK),
+            row(f"ld.volatile{{.space}}{vec}.type d<vec>~, [a]", "load, volatile",
                 space=_VOLATILE, type=types, ptx=(1, 1), needs=_VOLATILE_LOCAL),
-            row(f"ld.sem.scope{{.space}}{{.evict}}{_AHEAD}{vec}.type d<vec>~, [a]{{, policy:b64}}",
-                "load of the memory model", sem="relaxed acquire", space=_STRONG, type=types,
-                ptx=(6, 0)),
+            row(f"ld.volatile{{.global}}.prefetch{vec}.type d<vec>~, [a]", "load, volatile",
+                type=types, ptx=(7, 4)),
+            row(f"ld.sem.scope{{.space}}{vec}.type d<vec>~, [a]", "load of the memory model",
+                sem="relaxed acquire", space=_STRONG, type=types, ptx=(6, 0)),
             row(f"ld.global{{.cache}}.nc{_AHEAD}{vec}.type d<vec>~, [a]{{, policy:b64}}",
                 "load through the read-only cache", cache="ca cg cs", type=types, ptx=(3, 1),
                 section=_READ_ONLY),
             row(f"ld.global.nc.evict{_AHEAD}{vec}.type d<vec>~, [a]{{, policy:b64}}",
                 "load through the read-only cache", type=types, ptx=(3, 1), section=_READ_ONLY),
+            *(
+                hinted
+                for hints in (f".evict{_AHEAD}", f"{_HINT_MUST}{{.prefetch}}", ".prefetch")
+                for hinted in (
+                    row(f"ld{{.weak}}{{.global}}{'' if 'evict' in hints else '{.cache}'}{hints}"
+                        f"{vec}.type d<vec>~, [a]{{, policy:b64}}", "load with cache hints",
+                        cache=_LOAD_CACHE, type=types, needs=_WEAK),
+                    row(f"ld.sem.scope{{.global}}{hints}{vec}.type d<vec>~, [a]{{, policy:b64}}",
+                        "load of the memory model with cache hints", sem="relaxed acquire",
+                        type=types, ptx=(6, 0)),
+                )
+            ),
         )
     ),
     row("ld.mmio.relaxed.sys{.global}.type d~, [a]", "load of device registers",
@@ -104,15 +116,24 @@ _STORES = chapter(
         line
         for vec, types in _VECTORS
         for line in (
-            row(f"st{{.weak}}{{.space}}{{.cache}}{_HINT}{vec}.type [a], b<vec>~{{, policy:b64}}",
-                "store", space=_WRITE, cache=_STORE_CACHE, type=types, needs=_WEAK),
-            row(f"st{{.weak}}{{.global}}.evict{_HINT}{vec}.type [a], b<vec>~{{, policy:b64}}",
-                "store with an eviction priority", type=types, needs=_WEAK),
+            row(f"st{{.weak}}{{.space}}{{.cache}}{vec}.type [a], b<vec>~", "store", space=_WRITE,
+                cache=_STORE_CACHE, type=types, needs=_WEAK),
             row(f"st.volatile{{.space}}{vec}.type [a], b<vec>~", "store, volatile",
                 space=_VOLATILE, type=types, ptx=(1, 1), needs=_VOLATILE_LOCAL),
-            row(f"st.sem.scope{{.space}}{{.evict}}{_HINT}{vec}.type [a], "
-                "b<vec>~{, policy:b64}", "store of the memory model", sem="relaxed release",
-                space=_STRONG, type=types, ptx=(6, 0)),
+            row(f"st.sem.scope{{.space}}{vec}.type [a], b<vec>~", "store of the memory model",
+                sem="relaxed release", space=_STRONG, type=types, ptx=(6, 0)),
+            *(
+                hinted
+                for hints in (f".evict{_HINT}", _HINT_MUST)
+                for hinted in (
+                    row(f"st{{.weak}}{{.global}}{'' if 'evict' in hints else '{.cache}'}{hints}"
+                        f"{vec}.type [a], b<vec>~{{, policy:b64}}", "store with cache hints",
+                        cache=_STORE_CACHE, type=types, needs=_WEAK),
+                    row(f"st.sem.scope{{.global}}{hints}{vec}.type [a], b<vec>~{{, policy:b64}}",
+                        "store of the memory model with cache hints", sem="relaxed release",
+                        type=types, ptx=(6, 0)),
+                )
+            ),
         )
     ),
     row("st.mmio.relaxed.sys{.global}.type [a], b~", "store to device registers",
@@ -153,30 +174,38 @@ _REDUCTIONS = (
     ("inc dec", "u32"),
     ("min max", "u32 u64 s32 s64"),
 )
-_ATOM = "{.sem}{.scope}{.space}"
+_ATOM = "{.sem}{.scope}"
+#: Where an atomic may act: anywhere, or with a cache policy in global memory.
+_PLACES = ("{.space}", "{.global}"), ("", ".L2::cache_hint")
 _VECTOR_ATOMS = (
     (".op=add{.L2::cache_hint}.vec=v2|v4", "f32"),
     (".op=add|min|max.noftz{.L2::cache_hint}.vec=v2|v4|v8", "f16 bf16"),
     (".op=add|min|max.noftz{.L2::cache_hint}.vec=v2|v4", "f16x2 bf16x2"),
 )
 _BF16 = {"bf16": ("sm_90+", (7, 8)), "bf16x2": ("sm_90+", (7, 8))}
+_ANY_SEM = "relaxed acquire release acq_rel"
 
 _ATOMICS = chapter(
     "Parallel Synchronization and Communication Instructions",
     *(
         line
-        for head, d, sems in (("atom", "d, ", "relaxed acquire release acq_rel"),
-                              ("red", "", "relaxed release"))
+        for head, d, sems in (("atom", "d, ", _ANY_SEM), ("red", "", "relaxed release"))
         for line in (
             *(
-                row(f"{head}{_ATOM}.op{{.L2::cache_hint}}.type {d}[a], b{{, policy:b64}}",
-                    "read, combine, write in one", sem=sems, space=_STRONG, op=ops, type=types,
-                    ptx=(1, 2))
-                for ops, types in _REDUCTIONS
+                scalar
+                for place, hint in zip(*_PLACES, strict=True)
+                for scalar in (
+                    *(
+                        row(f"{head}{_ATOM}{place}.op{hint}.type {d}[a], b{{, policy:b64}}",
+                            "read, combine, write in one", sem=sems, space=_STRONG, op=ops,
+                            type=types, ptx=(1, 2))
+                        for ops, types in _REDUCTIONS
+                    ),
+                    row(f"{head}{_ATOM}{place}.op=add.noftz{hint}.type {d}[a], b{{, policy:b64}}",
+                        "atomic addition of halves", sem=sems, space=_STRONG,
+                        type="f16 f16x2 bf16 bf16x2", ptx=(6, 3), needs=_BF16),
+                )
             ),
-            row(f"{head}{_ATOM}.op=add.noftz{{.L2::cache_hint}}.type {d}[a], b{{, policy:b64}}",
-                "atomic addition of halves", sem=sems, space=_STRONG,
-                type="f16 f16x2 bf16 bf16x2", ptx=(6, 3), needs=_BF16),
             *(
                 row(f"{head}{{.sem}}{{.scope}}{{.global}}{tail}.type "
                     f"{d and 'd<vec>, '}[a], b<vec>{{, policy:b64}}",
@@ -186,12 +215,15 @@ _ATOMICS = chapter(
             ),
         )
     ),
-    row(f"atom{_ATOM}.op=exch{{.L2::cache_hint}}.type d, [a], b{{, policy:b64}}",
-        "exchange", sem="relaxed acquire release acq_rel", space=_STRONG, type="b32 b64 b128",
-        ptx=(1, 2), needs={"b128": ("sm_90+", (8, 3))}),
-    row(f"atom{_ATOM}.op=cas.type d, [a], b, c",
-        "compare with b, write c if equal", sem="relaxed acquire release acq_rel", space=_STRONG,
-        type="b16 b32 b64 b128", ptx=(1, 2), needs={"b16": ("any", (6, 3)), "b128": ("sm_90+", (8, 3))}),
+    *(
+        row(f"atom{_ATOM}{place}.op=exch{hint}.type d, [a], b{{, policy:b64}}", "exchange",
+            sem=_ANY_SEM, space=_STRONG, type="b32 b64 b128", ptx=(1, 2),
+            needs={"b128": ("sm_90+", (8, 3))})
+        for place, hint in zip(*_PLACES, strict=True)
+    ),
+    row(f"atom{_ATOM}{{.space}}.op=cas.type d, [a], b, c", "compare with b, write c if equal",
+        sem=_ANY_SEM, space=_STRONG, type="b16 b32 b64 b128", ptx=(1, 2),
+        needs={"b16": ("any", (6, 3)), "b128": ("sm_90+", (8, 3))}),
     *(
         row("red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.op.type "
             "[a], b, [mbar]", "asynchronous reduction in a CTA of the cluster", op=ops, type=types,
