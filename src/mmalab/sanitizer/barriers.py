@@ -95,7 +95,7 @@ class CtaBarriers:
             self._world.breach(
                 "barrier-count", f"{self._world.named(event.site)}: {fault}", cta=event.cta,
                 warp=event.warp, site=event.site, warps=self._warps(event, barrier),
-                witness={"barrier": event.barrier, "count": event.count})
+                witness={"barrier": event.barrier, "threads": event.count})
 
     def _count_fault(self, event: BarrierArrive, barrier: _Barrier) -> str:
         if not 0 <= event.barrier < _BARRIERS:

@@ -70,6 +70,8 @@ class _Object:
     #: What the completed phases gathered, by phase, each including the ones before.
     complete: dict[int, Knowledge] = field(default_factory=dict)
     observed: int = -1
+    #: A count was wrong: what follows from that is not reported on top.
+    broken: bool = False
     seen: dict[int, list[_Seen]] = field(default_factory=dict)
 
     def advance(self, phase: int) -> None:
@@ -149,7 +151,8 @@ class Mbarriers:
         if not 1 <= count <= _MOST:
             self._breach(event, "mbarrier-count", address,
                          f"a count of {count} (legal: 1 to {_MOST})")
-        self._objects[event.cta, address] = _Object(count, count, event.site)
+        self._objects[event.cta, address] = _Object(count, count, event.site,
+                                                    broken=not 1 <= count <= _MOST)
 
     def _uninitialised(self, event: Mbarrier | CpAsyncArrive, address: int) -> None:
         self._breach(event, "mbarrier-uninitialised", address,
@@ -211,7 +214,8 @@ class Mbarriers:
     def _count(self, event: Mbarrier, target: _Object, mask: int) -> None:
         count = int(event.counts[lanes_of(mask)].sum())
         address = int(event.addresses[lanes_of(mask)[0]])
-        if count > target.pending:
+        if count > target.pending and not target.broken:
+            target.broken = True
             self._breach(event, "mbarrier-count", address,
                          f"{count} arrivals, but the phase waits for {target.pending} more")
         target.pending -= count
@@ -224,7 +228,7 @@ class Mbarriers:
                          "drop .noComplete from the last arrival")
 
     def _check_observed(self, event: Mbarrier, target: _Object) -> None:
-        if target.phase - 1 <= target.observed:
+        if target.phase - 1 <= target.observed or target.broken:
             return
         world = self._world
         address = int(event.addresses[lanes_of(event.mask)[0]])
@@ -242,7 +246,7 @@ class Mbarriers:
         for seen in target.seen.pop(target.phase - 1, ()):
             clocks = known.row(EXECUTION, event.cta, seen.warp)
             late = seen.mask & _where(clocks < seen.clock)
-            if late:
+            if late and not target.broken:
                 self._aliased(event, target, seen, late)
 
     def _aliased(self, event: Mbarrier, target: _Object, seen: _Seen, late: int) -> None:
@@ -327,7 +331,7 @@ class Mbarriers:
                 clock.receive(here, knowledge, route)
 
     def _check_late(self, event: Mbarrier, target: _Object, phase: int) -> None:
-        if target.phase <= phase + 1:
+        if target.phase <= phase + 1 or target.broken:
             return
         address = int(event.addresses[lanes_of(event.mask)[0]])
         self._breach(event, "mbarrier-phase", address,

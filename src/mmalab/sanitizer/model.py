@@ -22,7 +22,7 @@ from mmalab.emulator import events as ev
 from mmalab.emulator.program import Program
 from mmalab.findings import Finding
 from mmalab.sanitizer.barriers import CtaBarriers
-from mmalab.sanitizer.clocks import lanes_of, level_of
+from mmalab.sanitizer.clocks import lanes_of, level_of, mask_of
 from mmalab.sanitizer.copies import CopyQueues
 from mmalab.sanitizer.cpasync import CpAsyncRule
 from mmalab.sanitizer.mbarrier import Mbarriers
@@ -39,6 +39,8 @@ __all__ = ["HappensBefore"]
 
 #: Words of global memory have no owning CTA.
 _GLOBAL = -1
+#: No CTA has more shared memory than this.
+_SHARED = 1 << 18
 #: The part of a cluster's shared address that is an offset in one CTA.
 _OFFSET = (1 << 24) - 1
 
@@ -82,6 +84,7 @@ class HappensBefore:
     # -- accesses --------------------------------------------------------------------------------
 
     def _access(self, event: ev.Access) -> None:
+        event = self._inside(event)
         if not event.mask or event.space in ("const", "param"):
             return
         if event.space == "local":
@@ -98,6 +101,16 @@ class HappensBefore:
             for owner in np.unique(owners).tolist():
                 here = lanes[owners == owner]
                 self._shared(_restricted(event, here), here, owner)
+
+    def _inside(self, event: ev.Access) -> ev.Access:
+        """The access without lanes far outside of memory: the machine reports those."""
+        limit = {"shared": _SHARED, "local": self._world.program.local_bytes}.get(event.space)
+        if limit is None or event.owners is not None:
+            return event
+        beyond = event.addresses[lanes_of(event.mask)] >= limit
+        if not beyond.any():
+            return event
+        return replace(event, mask=event.mask & ~mask_of(event.addresses >= limit))
 
     def _shared(self, event: ev.Access, lanes: NDArray[np.int64], owner: int) -> None:
         self._uninitialised.on(event, owner)

@@ -25,6 +25,8 @@ from mmalab.sanitizer.model import HappensBefore
 __all__ = ["emulate"]
 
 Extent = int | Sequence[int]
+#: Faults of an address: nothing else about such an access is worth telling.
+_WILD = ("out-of-bounds", "misaligned-access")
 _RANK = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -84,9 +86,12 @@ def merged(machine: Sequence[Finding], model: Sequence[Finding], early: frozense
            ) -> list[Finding]:
     """Findings of both, each fault once, by severity and place."""
     known = {(finding.code, finding.where.line) for finding in model}
+    wild = {finding.where.line for finding in machine if finding.code in _WILD}
     kept = [finding for finding in machine
             if (finding.code, finding.where.line) not in known and not _explained(finding, early)]
-    return sorted([*kept, *model], key=_place)
+    own = [finding for finding in model
+           if finding.code != "uninitialised-read" or finding.where.line not in wild]
+    return sorted([*kept, *own], key=_place)
 
 
 def _explained(finding: Finding, early: frozenset[int]) -> bool:
