@@ -1,0 +1,147 @@
+"""Launches every corpus kernel on the GPU at hand and compares it with its NumPy reference.
+
+    python tests/corpus/run_on_gpu.py [--seed N] [ID-PREFIX ...]  > results.jsonl
+
+prints one JSON line per manifest row: `{"id", "verdict": "right" | "wrong" | "skipped" | "failed",
+"detail"}`, then a summary line. It needs cuda-bindings (which cuda-core brings), NumPy and
+ml_dtypes, and nothing of the package. PTX for another family than the device's is skipped, by name.
+A kernel that faults ends its CUDA context, and one that does not return cannot be stopped, so the
+run then begins anew in a fresh process behind that row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cuda.bindings import driver
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from corpus import inputs, references  # noqa: E402  (the path comes first)
+
+PATIENCE_S = 10.0
+GUARD = 256
+
+
+class Failed(Exception):
+    """A driver call failed, or a kernel did not return."""
+
+
+def call(function: Any, *arguments: Any) -> Any:
+    """One driver call: its results, or Failed with the error's name."""
+    error, *results = function(*arguments)
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise Failed(f"{function.__name__}: {error.name}")
+    return results[0] if len(results) == 1 else results
+
+
+def fits(target: str, capability: tuple[int, int]) -> bool:
+    """Whether the driver can compile this target's PTX: any older one, or exactly an `a` one."""
+    number, suffix = re.fullmatch(r"sm_(\d+)([af]?)", target).groups()
+    have = capability[0] * 10 + capability[1]
+    return int(number) == have if suffix == "a" else int(number) <= have
+
+
+def launch(row: dict[str, Any], arguments: list[inputs.Argument]) -> None:
+    """Copies the arguments over, runs the kernel, copies the outputs back into their arrays."""
+    module = call(driver.cuModuleLoadData, (inputs.CORPUS / "ptx" / row["ptx"]).read_bytes() + b"\0")
+    function = call(driver.cuModuleGetFunction, module, row["entry"].encode())
+    most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    call(driver.cuFuncSetAttribute, function, most, row["dynamic_shared"])
+    buffers = {a.name: call(driver.cuMemAlloc, a.value.nbytes + GUARD)
+               for a in arguments if isinstance(a.value, np.ndarray)}
+    for a in arguments:
+        if a.name in buffers:
+            call(driver.cuMemcpyHtoD, buffers[a.name], a.value.ctypes.data, a.value.nbytes)
+    values = [packed(a, buffers) for a in arguments]
+    pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
+    call(driver.cuLaunchKernel, function, *row["grid"], *row["block"], row["dynamic_shared"], 0,
+         ctypes.addressof(pointers), 0)
+    wait()
+    for a in arguments:
+        if a.name in buffers:
+            if a.role != "in":
+                call(driver.cuMemcpyDtoH, a.value.ctypes.data, buffers[a.name], a.value.nbytes)
+            call(driver.cuMemFree, buffers[a.name])
+    call(driver.cuModuleUnload, module)
+
+
+def packed(argument: inputs.Argument, buffers: dict[str, Any]) -> Any:
+    """The parameter's bytes: a device address, a scalar or a struct."""
+    if argument.name in buffers:
+        return ctypes.c_uint64(int(buffers[argument.name]))
+    raw = argument.value if isinstance(argument.value, bytes) else argument.value.tobytes()
+    return ctypes.create_string_buffer(raw, len(raw))
+
+
+def wait() -> None:
+    """Until the default stream is idle, but not for ever."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        (error,) = driver.cuStreamQuery(0)
+        if error == driver.CUresult.CUDA_SUCCESS:
+            return
+        if error != driver.CUresult.CUDA_ERROR_NOT_READY:
+            raise Failed(f"the kernel ended with {error.name}")
+        if time.monotonic() > end:
+            raise Failed(f"the kernel did not return within {PATIENCE_S} s")
+
+
+def judged(row: dict[str, Any], seed: int, capability: tuple[int, int]) -> dict[str, Any]:
+    """The result line of one row."""
+    if not fits(row["target"], capability):
+        return {"id": row["id"], "verdict": "skipped", "detail": f"needs {row['target']}"}
+    arguments = inputs.build(row, seed)
+    want = references.expected(row, arguments)
+    try:
+        launch(row, arguments)
+    except Failed as failure:
+        return {"id": row["id"], "verdict": "failed", "detail": str(failure)}
+    faults = inputs.compare(row, arguments, want)
+    return {"id": row["id"], "verdict": "wrong" if faults else "right", "detail": "; ".join(faults)}
+
+
+def context() -> tuple[int, int]:
+    """Makes the first device current; its compute capability."""
+    call(driver.cuInit, 0)
+    device = call(driver.cuDeviceGet, 0)
+    call(driver.cuCtxSetCurrent, call(driver.cuDevicePrimaryCtxRetain, device))
+    kind = driver.CUdevice_attribute
+    major = call(driver.cuDeviceGetAttribute, kind.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                 device)
+    minor = call(driver.cuDeviceGetAttribute, kind.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                 device)
+    return major, minor
+
+
+def main() -> None:
+    """The command; goes on behind a broken row by starting itself anew."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--start", type=int, default=0, help="the first row's number")
+    parser.add_argument("prefixes", nargs="*")
+    given = parser.parse_args()
+    chosen = [row for id_, row in inputs.rows().items()
+              if not given.prefixes or id_.startswith(tuple(given.prefixes))]
+    capability = context()
+    for number, row in enumerate(chosen[given.start:], given.start):
+        result = judged(row, given.seed, capability)
+        print(json.dumps(result), flush=True)
+        if result["verdict"] == "failed":
+            again = [sys.executable, __file__, "--seed", str(given.seed), "--start",
+                     str(number + 1), *given.prefixes]
+            os.execv(sys.executable, again)
+    print(json.dumps({"rows": len(chosen), "device": "sm_%d%d" % capability, "seed": given.seed}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The emulator runs PTX that other compilers wrote: nvcc, NVRTC and Triton.
+
+`corpus/manifest.json` has one row per kernel and PTX file; inputs are fresh at every run, and a
+failure names the seed: `MMALAB_CORPUS_SEED=... pytest tests/test_corpus.py -k ID` repeats it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus import inputs, references
+
+import mmalab
+from mmalab import isa, ptx
+from mmalab.errors import MmalabError
+
+ROWS = inputs.rows()
+FILES = sorted((inputs.CORPUS / "ptx").glob("*.ptx"))
+SEED = int(os.environ.get("MMALAB_CORPUS_SEED", secrets.randbelow(1 << 32)))
+
+
+@cache
+def module(path: Path) -> Any:
+    """The parsed file, once for all its kernels."""
+    return ptx.parse(path.read_text())
+
+
+def opcodes(path: Path) -> Iterator[str]:
+    """Every opcode of the file, once."""
+    seen: dict[str, None] = {}
+    for function in module(path).functions:
+        seen.update(dict.fromkeys(i.opcode for i in function.instructions()))
+    return iter(seen)
+
+
+def refused(path: Path) -> dict[str, str]:
+    """Opcodes that the instruction table does not know, with its words."""
+    unknown = {}
+    for opcode in opcodes(path):
+        try:
+            isa.find(opcode)
+        except MmalabError as error:
+            unknown[opcode] = str(error).splitlines()[0]
+    return unknown
+
+
+def test_manifest_and_files_belong_together() -> None:
+    """Every PTX file has a row, every row its file, source and reference; ids are unique."""
+    assert {row["ptx"] for row in ROWS.values()} == {path.name for path in FILES}
+    for row in ROWS.values():
+        assert (inputs.CORPUS / row["source"]).exists(), row["id"]
+        assert callable(references.find(row["reference"])), row["id"]
+        assert set(row["compare"]) <= {a["name"] for a in row["args"] if a["role"] != "in"}
+
+
+def test_files_are_small_and_name_no_machine() -> None:
+    """No file is larger than 150 KB, all of them than 2.5 MB, and none holds a path."""
+    sizes = [path.stat().st_size for path in FILES]
+    assert max(sizes) <= 150_000
+    assert sum(sizes) <= 2_500_000
+    for path in FILES:
+        assert not re.search(r'(?:^|["\s])/\w+/|^\s*\.(?:file|loc)\b', path.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_parse_keeps_every_byte(path: Path) -> None:
+    """A module that other compilers wrote parses, and prints back byte for byte."""
+    assert str(module(path)) == path.read_text()
+
+
+def test_every_opcode_has_a_form(capsys: pytest.CaptureFixture[str]) -> None:
+    """The instruction table knows every opcode of the corpus; the list met is printed."""
+    met = {opcode for path in FILES for opcode in opcodes(path)}
+    unknown: dict[str, str] = {}
+    for path in FILES:
+        unknown |= refused(path)
+    with capsys.disabled():
+        print(f"\ncorpus: {len(met)} opcodes met, {len(unknown)} refused")
+        for opcode, reason in sorted(unknown.items()):
+            print(f"  {opcode}: {reason}")
+    assert not unknown
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_emulated_result_is_the_references(row: dict[str, Any]) -> None:
+    """The emulated kernel gives what the NumPy reference gives, and no finding: they are clean."""
+    arguments = inputs.build(row, SEED)
+    want = references.expected(row, arguments)
+    run = mmalab.emulate(
+        module(inputs.CORPUS / "ptx" / row["ptx"]), [a.words for a in arguments],
+        entry=row["entry"], grid=tuple(row["grid"]), block=tuple(row["block"]),
+        cluster=tuple(row["cluster"]), dynamic_shared=row["dynamic_shared"], target=row["target"])
+    faults = inputs.compare(row, arguments, want)
+    assert not faults, f"seed {SEED}: {faults}"
+    errors = [f for f in run.findings if f.severity == "error"]
+    assert not errors, f"seed {SEED}: {errors}"
