@@ -65,7 +65,7 @@ def _bytes_of(index: int, value: Any, parameter: tuple[int, int, str, bool],
     array = as_array(value)
     if array is not None:
         return _pointer(index, array, parameter, space)
-    if isinstance(value, (bytes, bytearray, memoryview)) or isinstance(value, np.void):
+    if isinstance(value, (bytes, bytearray, memoryview, np.void)):
         raw = bytes(value) if not isinstance(value, np.void) else value.tobytes()
         if len(raw) != size:
             raise UsageError(f"argument {index}: {len(raw)} bytes",
@@ -123,6 +123,6 @@ def _typed_number(index: int, value: np.generic, type_: str, size: int) -> bytes
     if value.dtype.itemsize == size and (kind(type_) == "b" or is_float(type_)):
         return value.tobytes()
     if is_float(type_):
-        return _number(index, float(value), type_, size)  # type: ignore[arg-type]
+        return _number(index, float(value), type_, size)
     raise UsageError(f"argument {index}: {value.dtype} scalar", f"does not fit .{type_}",
                      legal=f"a value of {size} bytes", where=_WHERE)

@@ -91,9 +91,9 @@ def _barrier_words(waits: dict[str, Any]) -> str:
 def _mbarrier_words(waits: dict[str, Any]) -> str:
     if not waits:
         return "a wait on something that is no mbarrier"
-    parts = [f"the mbarrier at {waits['address']:#x} is in phase {waits['phase']}, waited for with"
+    parts = [(f"the mbarrier at {waits['address']:#x} is in phase {waits['phase']}, waited for with"
              f" parity {waits['waits_for_parity']}: {waits['pending_arrivals']} of"
-             f" {waits['expected_arrivals']} arrivals are pending"]
+             f" {waits['expected_arrivals']} arrivals are pending")]
     if waits["pending_bytes"]:
         parts.append(f"{waits['pending_bytes']} bytes are announced and did not come")
     return ", ".join(parts)

@@ -78,7 +78,7 @@ class Gatherer:
         ready = complete[:, None] & mask
         mixed = complete & ready.any(axis=1) & (standing & ~mask).any(axis=1)
         self._report_divergence(site, rows, ready, mixed, "its guard differs between the lanes")
-        return ready
+        return np.asarray(ready)
 
     def _masked(self, site: Site, rows: NDArray[np.int64], mask: NDArray[np.bool_], *,
                 force: bool) -> NDArray[np.bool_]:
@@ -102,7 +102,7 @@ class Gatherer:
         if warp_sync:
             self._sync_mask[rows] = np.where(mask, members, self._sync_mask[rows])
             self._release(site, rows, mask & ~missing, members)
-        return mask & ~missing
+        return np.asarray(mask & ~missing)
 
     def _hold(self, site: Site, rows: NDArray[np.int64], wait: NDArray[np.bool_]) -> None:
         if wait.any():
@@ -116,8 +116,8 @@ class Gatherer:
         state = self._machine.state
         sites = self._machine.program.sites
         there = np.array([s.form.family == "bar.warp.sync" for s in sites] + [False])
-        return (state.status[rows] == Status.GATHERING) & there[
-            np.minimum(state.pc[rows], len(sites))]
+        return np.asarray((state.status[rows] == Status.GATHERING) & there[
+            np.minimum(state.pc[rows], len(sites))])
 
     def _waiting_elsewhere(self, rows: NDArray[np.int64], mask: NDArray[np.bool_],
                            members: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -23,7 +23,7 @@ from mmalab.emulator.machine import Machine
 from mmalab.emulator.state import Status
 from mmalab.errors import LimitExceeded
 
-__all__ = ["Interpreter", "window_size"]
+__all__ = ["Idle", "Interpreter", "window_size"]
 
 _FAR = np.int32(2**31 - 1)
 #: Families after which lanes may stand at different places, or stand still.
@@ -51,7 +51,8 @@ def window_size(machine: Machine) -> int:
 class Interpreter:
     """Runs a machine to its end."""
 
-    def __init__(self, machine: Machine, *, quantum: int = 64, max_steps: int | None = None) -> None:
+    def __init__(self, machine: Machine, *, quantum: int = 64,
+                 max_steps: int | None = None) -> None:
         self.machine, self.quantum = machine, quantum
         self.max_steps = max_steps if max_steps is not None else 1 << 28
         self._block_end = np.zeros(len(machine.program.sites) + 1, np.int64)
@@ -87,7 +88,7 @@ class Interpreter:
         machine = self.machine
         state = machine.state
         self._spent = np.zeros(state.pc.shape, np.int32)
-        self._idle = _Idle()
+        self._idle = Idle()
         while not machine.stopped:
             able = state.status == Status.RUNNING
             fresh = able & (self._spent < self.quantum)
@@ -184,7 +185,7 @@ class Interpreter:
         return True
 
 
-class _Idle:
+class Idle:
     """Notices that nothing changes any more: the same registers again, and no memory touched."""
 
     def __init__(self) -> None:

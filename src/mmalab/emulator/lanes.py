@@ -20,7 +20,16 @@ from numpy.typing import NDArray
 
 from mmalab.emulator.memory import RANK_SHIFT
 from mmalab.emulator.program import (
-    Addr, Guarded, Imm, Op, Reg, Site, Special, Symbol, Unused, Vec,
+    Addr,
+    Guarded,
+    Imm,
+    Op,
+    Reg,
+    Site,
+    Special,
+    Symbol,
+    Unused,
+    Vec,
 )
 from mmalab.emulator.state import State, pack, unpack
 from mmalab.emulator.types import is_signed, width
@@ -127,7 +136,7 @@ class Lanes:
 
     def _narrow(self, words: NDArray[Any], bits: int) -> NDArray[Any]:
         if bits == 1:
-            return words != 0
+            return np.asarray(words != 0)
         kind = _UNSIGNED[bits]
         return words.copy() if words.dtype == kind else words.astype(kind)
 
@@ -147,7 +156,7 @@ class Lanes:
 
     def _own_rank(self) -> NDArray[np.uint64]:
         rank = self.machine.special("%cluster_ctarank")[self._index].astype(np.uint64)
-        return rank << np.uint64(RANK_SHIFT)
+        return np.asarray(rank << np.uint64(RANK_SHIFT))
 
     def address(self, index: int) -> NDArray[np.uint64]:
         """[warps, 32] address of an ``[base + offset]`` operand."""

@@ -25,14 +25,30 @@ from mmalab.emulator.operands import Resolver
 from mmalab.emulator.program import SHARED_START, Imm, Op, Program, Site, Target
 from mmalab.emulator.scope import Reach, Scope, Slots, VariableAt, reachable
 from mmalab.emulator.symbols import (
-    FUNCTION_TAG, alignment, byte_size, initial_bytes, place,
+    FUNCTION_TAG,
+    alignment,
+    byte_size,
+    initial_bytes,
+    place,
 )
 from mmalab.errors import LimitExceeded, UnknownForm, UnsupportedInstruction, UsageError
 from mmalab.isa.form import Form
 from mmalab.isa.lookup import find, in_later_issue
 from mmalab.ptx.nodes import (
-    Block, Call, Directive, Function, Instruction, Label, Module, Name, Operand, Parameter,
-    Register, RegisterDeclaration, Statement, Variable,
+    Block,
+    Call,
+    Directive,
+    Function,
+    Instruction,
+    Label,
+    Module,
+    Name,
+    Operand,
+    Parameter,
+    Register,
+    RegisterDeclaration,
+    Statement,
+    Variable,
 )
 
 __all__ = ["entry_named", "lower"]

@@ -53,6 +53,8 @@ class Machine:
         self.findings: dict[tuple[str, int], Finding] = {}
         self.times: Counter[tuple[str, int]] = Counter()
         self.counts = np.zeros(len(program.sites), np.int64)
+        #: How often compiled code, not this machine, executed each site.
+        self.native_sites = np.zeros(len(program.sites), np.int64)
         self.counters: Counter[str] = Counter()
         #: Moves with everything that another warp may wait for.
         self.version = 0

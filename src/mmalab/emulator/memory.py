@@ -110,7 +110,7 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any, align: int = 64) -> NDArra
     count = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
     raw = np.zeros(count + align, np.uint8)
     start = -raw.ctypes.data % align
-    return raw[start : start + count].view(kind).reshape(shape)
+    return np.asarray(raw[start : start + count].view(kind).reshape(shape))
 
 
 class AddressSpace:
@@ -327,7 +327,8 @@ def _in_region(region: Region, offsets: NDArray[np.uint64], size: int, mask: Mas
     return region, offsets.astype(np.int64), mask & (offsets <= np.uint64(region.data.size - size))
 
 
-def _unwritten(written: NDArray[np.bool_], index: NDArray[np.int64], size: int, lanes: Mask) -> Mask:
+def _unwritten(written: NDArray[np.bool_], index: NDArray[np.int64], size: int,
+               lanes: Mask) -> Mask:
     """Lanes of which some byte was never written."""
     complete = written[index[..., None] + np.arange(size)].all(axis=-1)
     return np.asarray(lanes & ~complete)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from itertools import combinations
 
 from mmalab.emulator.program import (
-    Addr, Guarded, Imm, Op, Reg, Special, Symbol, Target, Unused, Vec,
+    Addr,
+    Guarded,
+    Imm,
+    Op,
+    Reg,
+    Special,
+    Symbol,
+    Target,
+    Unused,
+    Vec,
 )
 from mmalab.emulator.scope import Scope, Slots
 from mmalab.emulator.specials import SPECIAL_NAMES
@@ -14,7 +23,16 @@ from mmalab.emulator.types import width
 from mmalab.errors import UsageError
 from mmalab.isa.form import Form, OperandSpec
 from mmalab.ptx.nodes import (
-    Address, Immediate, Instruction, Name, Negated, Operand, Pair, Register, Sink, Vector,
+    Address,
+    Immediate,
+    Instruction,
+    Name,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Vector,
 )
 
 __all__ = ["Resolver"]
@@ -28,7 +46,8 @@ class Resolver:
         self._line = 0
 
     def _fail(self, given: str, rule: str, *, legal: str = "") -> UsageError:
-        return UsageError(given, rule, legal=legal or (), where=f"line {self._line} of the PTX text")
+        where = f"line {self._line} of the PTX text"
+        return UsageError(given, rule, legal=legal or (), where=where)
 
     # --- instructions -------------------------------------------------------------------------
 
@@ -61,11 +80,9 @@ class Resolver:
         in the middle."""
         self._line = node.line
         specs = self._aligned(form, node)
-        out: list[Op] = []
         nodes = iter(node.operands)
-        for spec in specs:
-            out.append(Unused() if spec is None else self._operand(next(nodes), spec, scope))
-        return tuple(out)
+        return tuple(Unused() if spec is None else self._operand(next(nodes), spec, scope)
+                     for spec in specs)
 
     def _aligned(self, form: Form, node: Instruction) -> list[OperandSpec | None]:
         """The specs that the operands stand for, None for optional ones that are missing."""

@@ -19,8 +19,8 @@ from typing import Literal, TypeAlias
 from mmalab.isa.form import Form
 
 __all__ = [
-    "SHARED_START", "Addr", "BasicBlock", "Guarded", "Imm", "Op", "Program", "Reg", "Site", "Special", "Symbol",
-    "Target", "Unused", "Vec",
+    "SHARED_START", "Addr", "BasicBlock", "Guarded", "Imm", "Op", "Program", "Reg", "Site", "Special",
+    "Symbol", "Target", "Unused", "Vec",
 ]
 
 
@@ -147,7 +147,7 @@ class Program:
     static_shared: int
     dynamic_offset: int
     local_bytes: int
-    #: Module-level .global and .const variables: (name, space, virtual address, bytes, initial data).
+    #: Module-level .global and .const variables: (name, space, virtual address, bytes, data).
     globals: tuple[tuple[str, str, int, int, bytes], ...] = ()
     #: Registers that some path reads before writing: (file, slot) -> name.
     maybe_undefined: Mapping[tuple[str, int], str] = field(default_factory=dict)

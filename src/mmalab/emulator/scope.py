@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from mmalab.emulator.program import Reg
 from mmalab.emulator.types import width
 from mmalab.ptx.nodes import (
-    Address, Call, Function, Instruction, Module, Name, Operand, Pair, Vector,
+    Address,
+    Call,
+    Function,
+    Instruction,
+    Module,
+    Name,
+    Operand,
+    Pair,
+    Vector,
 )
 
 __all__ = ["Reach", "Scope", "Slots", "VariableAt", "reachable"]
@@ -128,7 +136,7 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Functions that an entry may call, symbols that they name, functions whose address is taken."""
+    """Functions that an entry may call, names they mention, functions whose address is taken."""
 
     functions: tuple[Function, ...]
     names: frozenset[str]

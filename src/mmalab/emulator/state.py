@@ -70,12 +70,12 @@ class LaunchShape:
 def pack(lanes: NDArray[np.bool_]) -> NDArray[np.uint32]:
     """[..., 32] bool to [...] uint32 masks, bit l = lane l."""
     packed = np.packbits(lanes, axis=-1, bitorder="little")
-    return np.ascontiguousarray(packed).view(np.uint32)[..., 0]
+    return np.asarray(np.ascontiguousarray(packed).view(np.uint32)[..., 0])
 
 
-def unpack(masks: NDArray[np.uint32]) -> NDArray[np.bool_]:
+def unpack(masks: NDArray[np.uint32] | np.uint32) -> NDArray[np.bool_]:
     """[...] uint32 masks to [..., 32] bool."""
-    return (masks[..., None] & _BITS) != 0
+    return np.asarray((np.asarray(masks)[..., None] & _BITS) != 0)
 
 
 @dataclass(slots=True)

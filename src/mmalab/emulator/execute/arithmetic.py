@@ -18,10 +18,7 @@ _HALVES = ("f16", "f16x2", "bf16", "bf16x2")
 def _arithmetic(lanes: Lanes) -> None:
     form = lanes.site.form
     kind = form.modifiers.get("type") or form.modifiers["dtype"]
-    if kind in _HALVES:
-        table = HALF
-    else:
-        table = FLOATING if is_float(kind) else INTEGER
+    table = HALF if kind in _HALVES else FLOATING if is_float(kind) else INTEGER
     function = table.get(form.family)
     if function is None:
         raise lanes.refuse(f"{form.family} of .{kind} is not executed")

@@ -135,7 +135,7 @@ def _combine(lanes: Lanes, kind: str, addresses: NDArray[np.uint64], old: Words,
         return np.asarray(old + value)
     signed = is_signed(kind)
     x, y = ((w.view(f"i{w.dtype.itemsize}") if signed else w) for w in (old, value))
-    return (np.minimum(x, y) if op == "min" else np.maximum(x, y)).view(old.dtype)
+    return np.asarray((np.minimum(x, y) if op == "min" else np.maximum(x, y)).view(old.dtype))
 
 
 def _combine_floats(op: str, kind: str, addresses: NDArray[np.uint64], old: Words,

@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 from mmalab.emulator.async_engine import Arrival, Copy
 from mmalab.emulator.barriers import Kind
 from mmalab.emulator.events import (
-    CpAsync, CpAsyncArrive, CpAsyncCommit, CpAsyncWait, Fence,
+    CpAsync,
+    CpAsyncArrive,
+    CpAsyncCommit,
+    CpAsyncWait,
+    Fence,
 )
 from mmalab.emulator.execute.registry import executes
 from mmalab.emulator.execute.traffic import count_shared
@@ -173,7 +177,7 @@ def _read_sizes(lanes: Lanes, size: int) -> NDArray[np.uint32]:
         lanes.machine.report("illegal-value", f"cp.async of {size} bytes with src-size"
                              f" {int(asked[position, lane])}", site=lanes.site,
                              row=int(lanes.rows[position]), lane=lane)
-    return np.minimum(asked, size).astype(np.uint32)
+    return np.asarray(np.minimum(asked, size).astype(np.uint32))
 
 
 @executes("cp.async.commit_group")

@@ -70,16 +70,18 @@ def _lop3(lanes: Lanes) -> None:
 def _shift_left(a: Words, amount: Words) -> Words:
     bits = a.dtype.itemsize * 8
     inside = amount < bits
-    return np.where(inside, a << np.where(inside, amount, 0).astype(a.dtype), a.dtype.type(0))
+    moved = a << np.where(inside, amount, 0).astype(a.dtype)
+    return np.asarray(np.where(inside, moved, a.dtype.type(0)))
 
 
 def _shift_right(a: Words, amount: Words, *, signed: bool) -> Words:
     bits = a.dtype.itemsize * 8
     if signed:
         x = a.view(f"i{bits // 8}")
-        return (x >> np.minimum(amount, bits - 1).astype(x.dtype)).view(a.dtype)
+        return np.asarray((x >> np.minimum(amount, bits - 1).astype(x.dtype)).view(a.dtype))
     inside = amount < bits
-    return np.where(inside, a >> np.where(inside, amount, 0).astype(a.dtype), a.dtype.type(0))
+    moved = a >> np.where(inside, amount, 0).astype(a.dtype)
+    return np.asarray(np.where(inside, moved, a.dtype.type(0)))
 
 
 @executes("shl")

@@ -53,7 +53,7 @@ def compare(relation: str, a: Words, b: Words, kind: str, *, ftz: bool = False) 
     base = relation.removesuffix("u") if len(relation) == 3 else relation
     with np.errstate(all="ignore"):
         ordered = _RELATIONS[base](x, y) & ~unordered
-    return ordered | unordered if len(relation) == 3 else ordered
+    return np.asarray(ordered | unordered if len(relation) == 3 else ordered)
 
 
 def _combine(lanes: Lanes, result: Bools) -> Bools:
@@ -99,7 +99,7 @@ def _set(lanes: Lanes) -> None:
         halves = np.where(result, np.uint16(one), np.uint16(0))
         lanes.write(0, np.ascontiguousarray(halves).view(np.uint32))
         return
-    ones = {"f32": (np.uint32, 0x3F800000), "f16": (np.uint16, 0x3C00),
+    ones: dict[str, tuple[Any, int]] = {"f32": (np.uint32, 0x3F800000), "f16": (np.uint16, 0x3C00),
             "bf16": (np.uint16, 0x3F80), "u16": (np.uint16, 0xFFFF), "s16": (np.uint16, 0xFFFF)}
     word, one = ones.get(dtype, (np.uint32, 0xFFFFFFFF))
     lanes.write(0, np.where(result, word(one), word(0)))

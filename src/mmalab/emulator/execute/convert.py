@@ -66,7 +66,7 @@ def _join(pieces: list[Words], part: int, bits: int) -> Words:
 @executes("cvt")
 def _convert(lanes: Lanes) -> None:
     dtype, atype = lanes.modifier("dtype"), lanes.modifier("atype")
-    if "x" in dtype or ("x" in atype and atype not in ("",)):
+    if "x" in dtype or ("x" in atype and atype != ""):
         _convert_packed(lanes, dtype, atype)
         return
     words = lanes.read(1)

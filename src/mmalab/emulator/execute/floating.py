@@ -33,11 +33,11 @@ def _read(lanes: Lanes, index: int) -> Floats:
     kind = lanes.type(index)
     words = np.ascontiguousarray(lanes.read(index))
     if kind == "f16":
-        return words.view(np.float16).astype(np.float32)
+        return np.asarray(words.view(np.float16).astype(np.float32))
     if kind == "bf16":
-        return (words.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return np.asarray((words.astype(np.uint32) << np.uint32(16)).view(np.float32))
     numbers = words.view(np.float32 if kind.startswith("f32") else np.float64)
-    return ieee.flush(numbers) if lanes.has("ftz") else numbers
+    return np.asarray(ieee.flush(numbers) if lanes.has("ftz") else numbers)
 
 
 def saturate(numbers: Floats) -> Floats:

@@ -53,7 +53,7 @@ def multiply_high(a: Words, b: Words, *, signed: bool) -> Words:
     high = a1 * b1 + (middle >> shift) + (cross >> shift)
     if signed:
         high = high - np.where(a >> np.uint64(63), b, 0) - np.where(b >> np.uint64(63), a, 0)
-    return high
+    return np.asarray(high)
 
 
 def _clamp_signed(exact: Words, lanes: Lanes) -> None:

@@ -60,9 +60,9 @@ def _unpacked(rows: NDArray[np.uint8], packed: str, fragment: Fragment) -> Words
     digits = stream.reshape(*rows.shape[:-1], 16, bits).astype(np.uint8)
     values = (digits << np.arange(bits, dtype=np.uint8)).sum(axis=-1).astype(np.uint8)
     if packed == "s4":
-        return np.where(values & 8, values | 0xF0, values).astype(np.uint8)
+        return np.asarray(np.where(values & 8, values | 0xF0, values).astype(np.uint8))
     # FP4 stands in the middle of its byte (bits 2 to 5), FP6 at the low end.
-    return values << 2 if bits == 4 else values
+    return np.asarray(values << 2 if bits == 4 else values)
 
 
 @executes("stmatrix")

@@ -11,7 +11,12 @@ from mmalab.emulator.execute.registry import approximates, executes
 from mmalab.emulator.execute.traffic import observe_access
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.memory import (
-    FIRST_BUFFER_TAG, LOCAL_TAG, OFFSET_MASK, PARAM_TAG, SHARED_TAG, TAG_SHIFT,
+    FIRST_BUFFER_TAG,
+    LOCAL_TAG,
+    OFFSET_MASK,
+    PARAM_TAG,
+    SHARED_TAG,
+    TAG_SHIFT,
 )
 from mmalab.emulator.program import Vec
 from mmalab.emulator.types import width
