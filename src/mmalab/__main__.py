@@ -1,0 +1,5 @@
+"""``python -m mmalab`` is the ``mmalab`` command."""
+
+from mmalab.cli.main import main
+
+main()

@@ -1,0 +1,103 @@
+"""``mmalab VERB``: the table of verbs, and what every verb shares.
+
+A verb is a module of this package with one function of its name (``sass.py``, ``sass``); the module
+is imported when the verb is called, so ``mmalab forms`` never pays for the assembler's reader.
+The layers below are imported where they are used for the same reason: these are the only modules
+of the project whose functions import.
+
+Exit codes: 0 clean, 1 findings or illegal, 2 wrong use or unsupported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+import mmalab
+from mmalab.errors import MmalabError
+
+__all__ = ["VERBS", "app", "main"]
+
+#: Every verb, in the order of ``--help``, with the question it answers.
+VERBS: dict[str, str] = {
+    "tour": "The main job in one go, on any machine.",
+    "doctor": "What is installed and usable here; each probe's failure said.",
+    "forms": "Which instructions exist.",
+    "explain": "One instruction whole: operands, fragments, targets, version, source.",
+    "layout": "Where an element of a matrix operand lives, both ways.",
+    "legal": "Is this instruction legal on that chip, why not, and what instead.",
+    "banks": "Wavefronts of a shared-memory access pattern.",
+    "swizzle": "Which swizzle or padding removes the bank conflicts of a tile.",
+    "check": "Static findings in a PTX file.",
+    "run": "Execute a kernel on the CPU, with the chip's own arithmetic.",
+    "asm": "Assemble for one or more chips: opcodes, registers, loops, native or emulated.",
+    "sass": "Read a cubin: instructions, loops, work per instruction.",
+    "gemm": "Run a matrix product with a kernel of ours.",
+}
+
+
+class _Verbs(TyperGroup):
+    """The group of verbs; each becomes a command when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in VERBS:
+            return None
+        if cmd_name not in self.commands:
+            # --help lists all verbs: their one-liners are known without loading them.
+            module = importlib.import_module(f"mmalab.cli.{cmd_name}")
+            single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+            single.command(cmd_name, help=VERBS[cmd_name])(getattr(module, cmd_name))
+            self.commands[cmd_name] = typer.main.get_command(single)
+        return self.commands[cmd_name]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        width = max(map(len, VERBS))
+        lines = [f"  {verb:<{width}}  {question}" for verb, question in VERBS.items()]
+        sys.stdout.write("\n".join((
+            "Usage: mmalab VERB [OPTIONS]", "", (mmalab.__doc__ or "").splitlines()[0], "",
+            *lines, "", "Each verb has --help and --json.",
+            "Exit: 0 clean, 1 findings or illegal, 2 wrong use or unsupported.", "")))
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MmalabError as error:
+            sys.stderr.write(f"{error}\n")
+            raise typer.Exit(2) from None
+        except BrokenPipeError:
+            # The reader has gone (`mmalab forms | head`): that is no failure.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+
+
+app = typer.Typer(cls=_Verbs, add_completion=False, no_args_is_help=True,
+                  pretty_exceptions_enable=False)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"mmalab {mmalab.__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    *,
+    version: bool = typer.Option(False, "--version", is_eager=True, callback=_print_version,
+                                 help="Print the version and leave."),
+) -> None:
+    """Options of the command itself."""
+    del version  # its callback has done the work
+
+
+def main() -> None:
+    """Entry point of the ``mmalab`` command."""
+    app(prog_name="mmalab")
