@@ -39,7 +39,9 @@ def test_a_false_wait_orders_nothing():
     produce(s)
     s.mbarrier("try_wait", 1, completed=0)
     s.load(1, TILE)
-    assert s.codes() == ["missing-barrier"]
+    assert s.codes() == ["missing-mbarrier-wait"]
+    assert s.repair("missing-mbarrier-wait") == (
+        "wait on the mbarrier at shared 0x2400 for parity 0 before line 6")
 
 
 @pytest.mark.parametrize(("arrive", "wait", "codes"), [

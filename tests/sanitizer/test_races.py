@@ -199,6 +199,18 @@ def test_a_converged_mask_alone_tells_who_split_off():
     assert s.codes() == ["missing-barrier"]
 
 
+def test_lanes_that_execute_together_have_met():
+    """An instruction of all lanes shows that the warp has reconverged, without a word of it."""
+    s = Scenario(threads=32)
+    s.diverge(LOW, HIGH)
+    s.store(0, TILE, mask=LOW)
+    s.store(0, TILE, "st.high", mask=HIGH)
+    s.load(0, np.roll(TILE, 16))
+    assert s.codes() == ["warp-sync-missing"]
+    s.store(0, TILE, "st.again")
+    assert s.codes() == ["warp-sync-missing"]
+
+
 def test_w2_write_after_read_in_one_warp_is_silent():
     """A converged warp may overwrite what another lane of it has read (W2)."""
     s = Scenario(threads=32)

@@ -128,7 +128,10 @@ class WarpClock:
         self.exists = exists
         self.own = np.zeros((RELATIONS, 2, LANES), np.uint32)
         self.own[: len(ORDER), WARP] = 1
+        #: [32] per lane the lanes that run in lockstep with it.
         self.together = np.where(_BIT & np.uint32(exists), np.uint32(exists), np.uint32(0))
+        #: Whether the live lanes are in more than one such group.
+        self.split = False
         self.parts: list[tuple[int, Knowledge]] = [(0xFFFFFFFF, start)]
 
     # -- reading ---------------------------------------------------------------------------------
@@ -248,6 +251,7 @@ class WarpClock:
         self._remember(union)
         for group in groups:
             self.together[lanes_of(group)] = group
+        self._note_split()
         self.bump()
 
     def _remember(self, mask: int) -> None:
@@ -275,6 +279,11 @@ class WarpClock:
                 self.diverge((group & mask, group & ~mask))
         self.meet(mask, stay=True)
 
+    def executed(self, mask: int) -> None:
+        """These lanes execute one instruction together: the groups that they belong to are one."""
+        if self.split:
+            self.meet(self.near(mask), stay=True)
+
     def meet(self, mask: int, *, stay: bool) -> None:
         """Lanes come to one instruction; with `stay` they go on in lockstep."""
         lanes = lanes_of(mask)
@@ -286,6 +295,7 @@ class WarpClock:
             self._soften(mask, self.released(mask))
         if stay:
             self.together[lanes] = mask
+            self._note_split()
         self.bump()
 
     def fence(self, mask: int, level: Level, *, accept: bool, publish: bool) -> None:
@@ -323,6 +333,10 @@ class WarpClock:
         keep = np.uint32(~mask & 0xFFFFFFFF)
         self.together &= keep
         self.together[lanes_of(mask)] = 0
+        self._note_split()
+
+    def _note_split(self) -> None:
+        self.split = bool((self.together[lanes_of(self.live)] != self.live).any())
 
 
 def _near(together: NDArray[np.uint32], mask: int) -> int:

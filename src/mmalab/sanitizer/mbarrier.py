@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from mmalab.emulator.events import CpAsyncArrive, Mbarrier
 from mmalab.sanitizer.clocks import (
     EXECUTION,
+    HARD,
     LANES,
     ORDER,
     RELATIONS,
@@ -305,6 +306,17 @@ class Mbarriers:
         mask = sum(1 << lane for lane in lanes.tolist())
         return Knowledge({event.cta: part}).received(
             clock.released(mask), ((EXECUTION, EXECUTION),))
+
+    def published(self, cta: int, row: int, lane: int, clock: int) -> tuple[int, int] | None:
+        """The (address, phase) of a live mbarrier that has received this epoch."""
+        for (owner, address), target in self._objects.items():
+            if owner != cta:
+                continue
+            phases = {**target.complete, target.phase: target.gathered.peek()}
+            for phase in sorted(phases):
+                if phases[phase].row(HARD, cta, row)[lane] >= clock:
+                    return address, phase
+        return None
 
     # -- waits -----------------------------------------------------------------------------------
 

@@ -37,6 +37,9 @@ from mmalab.sanitizer.world import LaunchShape, World
 
 __all__ = ["HappensBefore"]
 
+#: Events of lanes that execute one instruction in one go; that they have met may be news.
+_TOGETHER = (ev.Access, ev.CpAsync, ev.CpAsyncCommit, ev.CpAsyncWait, ev.CpAsyncArrive,
+             ev.BarrierArrive, ev.Collective, ev.Fence, ev.Mbarrier)
 #: Words of global memory have no owning CTA.
 _GLOBAL = -1
 #: No CTA has more shared memory than this.
@@ -51,11 +54,13 @@ class HappensBefore:
     def __init__(self, program: Program, launch: LaunchShape) -> None:
         self._world = World(program, launch)
         queues = CopyQueues()
-        self._races = Races(self._world, Judge(self._world, queues))
+        judge = Judge(self._world, queues)
+        self._races = Races(self._world, judge)
         self._publications = Publications(self._world)
         self._uninitialised = Uninitialised(self._world)
         self._copies = CpAsyncRule(self._world, self._races, queues)
         self._mbarriers = Mbarriers(self._world, self._races, queues)
+        judge.published = self._mbarriers.published
         self._barriers = CtaBarriers(self._world, queues)
         self._warps = WarpRules(self._world)
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -69,6 +74,8 @@ class HappensBefore:
 
     def on(self, event: ev.Event) -> None:
         """Take in one event."""
+        if isinstance(event, _TOGETHER):
+            self._world.clock(event.cta, event.warp).executed(event.mask)
         self._handlers[type(event)](event)
 
     def findings(self) -> list[Finding]:

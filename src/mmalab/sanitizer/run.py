@@ -89,8 +89,11 @@ def merged(machine: Sequence[Finding], model: Sequence[Finding], early: frozense
     wild = {finding.where.line for finding in machine if finding.code in _WILD}
     kept = [finding for finding in machine
             if (finding.code, finding.where.line) not in known and not _explained(finding, early)]
-    own = [finding for finding in model
-           if finding.code != "uninitialised-read" or finding.where.line not in wild]
+    masks = {(f.where.cta, f.where.warp) for f in machine if f.code == "warp-sync-mask"}
+    own = [finding for finding in model if not (
+        (finding.code == "uninitialised-read" and finding.where.line in wild)
+        or (finding.code == "warp-sync-missing"
+            and (finding.where.cta, finding.where.warp) in masks))]
     return sorted([*kept, *own], key=_place)
 
 

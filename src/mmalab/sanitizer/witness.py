@@ -11,12 +11,14 @@ PRACTISED                                   ``warp-sync-missing``, a warning: lo
 OFFERED                                     ``missing-acquire``: published, read without acquire
 SCOPELESS, or two atomics too far apart     ``scope-too-narrow``
 EXECUTION                                   ``missing-release``
+nothing, but an mbarrier phase has it       ``missing-mbarrier-wait``
 nothing                                     ``missing-barrier`` (shared), ``data-race`` (global)
 ==========================================  ======================================================
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -112,6 +114,8 @@ class Judge:
     def __init__(self, world: World, queues: CopyQueues) -> None:
         self._world = world
         self._queues = queues
+        #: Which (mbarrier address, phase) has received an epoch (CTA, row, lane, clock), if any.
+        self.published: Callable[[int, int, int, int], tuple[int, int] | None] = _unpublished
 
     def report(self, pair: Pair) -> None:
         """Report a pair once per (code, earlier site, later site)."""
@@ -240,6 +244,15 @@ class Judge:
                 f"bar.sync between lines {first} and {last}" if same_cta
                 else "a flag: release at .gpu scope by one thread, acquire by the other")
         same_warp = earlier.warp == touch.clock.warp
+        published = self.published(earlier.cta, earlier.row, pair.lane, earlier.clock)
+        if published is not None and not same_warp:
+            address, phase = published
+            return Verdict(
+                "missing-mbarrier-wait", "error",
+                f"the earlier access is published in phase {phase} of the mbarrier at shared "
+                f"{address:#x}", "the other thread does not wait for that phase",
+                f"wait on the mbarrier at shared {address:#x} for parity {phase & 1} before line "
+                f"{last}")
         return Verdict(
             "missing-barrier", "error",
             "nothing: the lanes are on different paths" if same_warp else "nothing",
@@ -280,6 +293,10 @@ class Judge:
             },
             "holds": verdict.holds, "missing": verdict.missing, "repair": verdict.repair,
         }
+
+
+def _unpublished(_cta: int, _row: int, _lane: int, _clock: int) -> None:
+    return None
 
 
 def _kind(write: bool, strength: int) -> str:
