@@ -8,11 +8,13 @@ from mmalab.formats.codec import convert, encode, random_slices
 from mmalab.formats.packing import from_containers, pack, to_containers, unpack
 from mmalab.formats.parts import Parts, decode, take_apart
 from mmalab.formats.rounding import Rounding
+from mmalab.formats.scales import POLICIES, e8m0_scale
 from mmalab.formats.table import ALIASES, FORMATS, Format, Specials, get
 
 __all__ = [
     "ALIASES",
     "FORMATS",
+    "POLICIES",
     "Format",
     "Parts",
     "Rounding",
@@ -20,6 +22,7 @@ __all__ = [
     "convert",
     "decode",
     "dtype_of",
+    "e8m0_scale",
     "encode",
     "format_of",
     "from_array",
