@@ -16,7 +16,8 @@ the same word share it. Eight 16-byte rows that lie 64 bytes apart:
 
 Source: CUDA programming guide, shared memory; the ldmatrix counts were confirmed with Nsight
 Compute on an H200 (4 wavefronts for each ldmatrix.x4 on padded or swizzled rows, 16 on plain
-64-byte rows, 32 on plain 128-byte rows).
+64-byte rows, 32 on plain 128-byte rows). Not measured: whether the chip joins groups of lanes that
+all want the same words; here each group with an active lane takes at least one wavefront.
 """
 
 from __future__ import annotations
