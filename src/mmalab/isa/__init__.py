@@ -5,15 +5,19 @@
     'f32'
 """
 
+from mmalab.isa.explanation import explain, explain_data
 from mmalab.isa.form import Evidence, Form, Fragment, OperandSpec, Role, Source, Sparsity
+from mmalab.isa.hardware import Execution, execution
 from mmalab.isa.lookup import find, forms, nearest
 from mmalab.isa.operand_text import Given
+from mmalab.isa.places import Place, layout, places, show
 from mmalab.isa.targets import Limits, Target, limits, parse_targets, runs_on, target
 from mmalab.isa.verdict import Verdict, legal, operand_problem, usage
 from mmalab.isa.vocabulary import type_bits
 
 __all__ = [
-    "Evidence", "Form", "Fragment", "Given", "Limits", "OperandSpec", "Role", "Source", "Sparsity",
-    "Target", "Verdict", "find", "forms", "legal", "limits", "nearest", "operand_problem",
-    "parse_targets", "runs_on", "target", "type_bits", "usage",
+    "Evidence", "Execution", "Form", "Fragment", "Given", "Limits", "OperandSpec", "Place", "Role",
+    "Source", "Sparsity", "Target", "Verdict", "execution", "explain", "explain_data", "find",
+    "forms", "layout", "legal", "limits", "nearest", "operand_problem", "parse_targets", "places",
+    "runs_on", "show", "target", "type_bits", "usage",
 ]

@@ -47,8 +47,8 @@ class Source:
 
 
 #: What an operand position is: `read`/`write`/`update` (read and write) are registers or, for
-#: `read`, immediates; `address` an [address]; `immediate` must be a literal; `label` a branch target;
-#: `symbol` a function or variable name; `call` a Call node; `sink` must be ``_``.
+#: `read`, immediates; `address` an [address]; `immediate` must be a literal; `label` a branch
+#: target; `symbol` a function or variable name; `call` a Call node; `sink` must be ``_``.
 Role = Literal[
     "read", "write", "update", "address", "immediate", "label", "symbol", "call", "sink"
 ]
@@ -60,8 +60,9 @@ class OperandSpec:
 
     `type` is the PTX type that the instruction gives it ("f32", "b16", "pred", "u64" ...); `count`
     the number of registers in its ``{...}`` (1 and `vector` False: a bare operand). `optional`
-    operands may be missing (:meth:`Form.take` says which are there). `pair` marks ``d|p`` positions: `pair` is the type
-    of the second destination (usually "pred"), which must be there when `pair_required`.
+    operands may be missing (:meth:`Form.take` says which are there). `pair` marks ``d|p``
+    positions: `pair` is the type of the second destination (usually "pred"), which must be there
+    when `pair_required`.
     `wider` operands may sit in a register wider than `type` (ld, st, cvt: their low bits count);
     `packs` operands may be a vector of 2 or 4 registers that together have the width (mov).
     `values` are the legal values of an immediate, None where any will do. `alternative` is a second

@@ -329,9 +329,9 @@ def row(
 
     `needs` gives, by word of the opcode, the targets and PTX version that this word asks for in
     this row; it replaces what :data:`~mmalab.isa.vocabulary.REQUIREMENTS` says of that word.
-    `operand_needs` gives the same for operands that may be missing, by name. `until` is the last PTX
-    version that has the instruction. `implied` are modifiers that no word spells (the f16 inputs
-    of ``wmma.mma...f32.f32``).
+    `operand_needs` gives the same for operands that may be missing, by name. `until` is the last
+    PTX version that has the instruction. `implied` are modifiers that no word spells (the f16
+    inputs of ``wmma.mma...f32.f32``).
     `sets` are the alternatives of the row's placeholders.
     """
     return Row(

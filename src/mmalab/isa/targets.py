@@ -121,7 +121,7 @@ class TargetSet(frozenset[str]):
             return NotImplemented
         return TargetSet(frozenset.__and__(self, other))
 
-    def __or__(self, other: object) -> TargetSet:  # type: ignore[override]
+    def __or__(self, other: object) -> TargetSet:
         if not isinstance(other, frozenset):
             return NotImplemented
         return TargetSet(frozenset.__or__(self, other))
@@ -198,7 +198,8 @@ class Limits:
     """What one SM of a compute capability offers. Sizes in bytes, registers are 32-bit words.
 
     `shared_per_sm` is the carve-out's maximum, `shared_per_cta` what one CTA may ask for (opt-in),
-    `shared_reserved` what the system takes from each CTA's share, `tmem_columns` Tensor Memory.
+    `shared_reserved` what the system takes from each CTA's share, `tmem_columns` Tensor Memory,
+    `cluster` the CTAs of a cluster at most (with the non-portable attribute where that counts).
     """
 
     capability: tuple[int, int]
@@ -208,7 +209,6 @@ class Limits:
     ctas: int
     evidence: Evidence = Evidence.DOCUMENTED
     tmem_columns: int = 0
-    cluster_portable: int = 0
     cluster: int = 0
     registers: int = 65536
     registers_per_thread: int = 255
@@ -221,13 +221,17 @@ class Limits:
     barriers: int = 16
 
     @property
+    def cluster_portable(self) -> int:
+        """CTAs in a cluster without the non-portable attribute."""
+        return min(self.cluster, 8)
+
+    @property
     def threads(self) -> int:
         """Resident threads of an SM."""
         return 32 * self.warps
 
 
 _KIB = 1024
-_HOPPER_ON = {"cluster_portable": 8, "cluster": 16}
 
 #: By compute capability; CUDA C++ Programming Guide, table "technical specifications".
 LIMITS: dict[tuple[int, int], Limits] = {
@@ -239,14 +243,13 @@ LIMITS: dict[tuple[int, int], Limits] = {
         Limits((8, 7), 164 * _KIB, 163 * _KIB, 48, 16),
         Limits((8, 8), 100 * _KIB, 99 * _KIB, 48, 16, Evidence.INFERRED),
         Limits((8, 9), 100 * _KIB, 99 * _KIB, 48, 24),
-        Limits((9, 0), 228 * _KIB, 227 * _KIB, 64, 32, **_HOPPER_ON),
-        Limits((10, 0), 228 * _KIB, 227 * _KIB, 64, 32, tmem_columns=512, **_HOPPER_ON),
-        Limits((10, 3), 228 * _KIB, 227 * _KIB, 64, 32, tmem_columns=512, **_HOPPER_ON),
-        Limits((10, 7), 228 * _KIB, 227 * _KIB, 64, 32, Evidence.INFERRED, tmem_columns=576,
-               **_HOPPER_ON),
-        Limits((11, 0), 228 * _KIB, 227 * _KIB, 48, 24, tmem_columns=512, **_HOPPER_ON),
-        Limits((12, 0), 100 * _KIB, 99 * _KIB, 48, 24, cluster_portable=8, cluster=8),
-        Limits((12, 1), 100 * _KIB, 99 * _KIB, 48, 24, cluster_portable=8, cluster=8),
+        Limits((9, 0), 228 * _KIB, 227 * _KIB, 64, 32, cluster=16),
+        Limits((10, 0), 228 * _KIB, 227 * _KIB, 64, 32, tmem_columns=512, cluster=16),
+        Limits((10, 3), 228 * _KIB, 227 * _KIB, 64, 32, tmem_columns=512, cluster=16),
+        Limits((10, 7), 228 * _KIB, 227 * _KIB, 64, 32, Evidence.INFERRED, tmem_columns=576, cluster=16),
+        Limits((11, 0), 228 * _KIB, 227 * _KIB, 48, 24, tmem_columns=512, cluster=16),
+        Limits((12, 0), 100 * _KIB, 99 * _KIB, 48, 24, cluster=8),
+        Limits((12, 1), 100 * _KIB, 99 * _KIB, 48, 24, cluster=8),
     )
 }
 

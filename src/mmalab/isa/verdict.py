@@ -3,9 +3,9 @@
     >>> legal("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "sm_75").reason
     'mma needs sm_80+, sm_75 is not among them'
 
-A verdict names the rule that decided: ``opcode`` (no such instruction), ``target``, ``ptx-version``,
-``operands``, ``value``; or ``not-in-table`` for the parts of the ISA that the table does not hold,
-where `known` is False and nothing is claimed. "ptxas accepts it" and legal are the same thing here
+A verdict names the rule that decided: ``opcode`` (no such instruction), ``target``,
+``ptx-version``, ``operands``, ``value``; or ``not-in-table`` for the parts of the ISA that the table
+does not hold, where `known` is False and nothing is claimed. "ptxas accepts it" and legal are the same thing here
 and nothing more: what goes wrong at run time is the sanitizer's business.
 """
 
@@ -221,8 +221,9 @@ def _vector(spec: OperandSpec, given: Given) -> str:
     if spec.vector:
         return "" if count == spec.count else f"must have {spec.count} registers, it has {count}"
     if spec.packs:
-        return "" if count in (2, 4) else f"packs 2 or 4 registers, not {count}"
-    return "must not be a vector"
+        return "" if count in (1, 2, 4) else f"packs 2 or 4 registers, not {count}"
+    # A register in braces is that register: Triton writes ld.global.b16 {%rs1}, [%rd1].
+    return "" if count == 1 else "must not be a vector"
 
 
 def _written(form: Form, spec: OperandSpec, given: Given) -> str:

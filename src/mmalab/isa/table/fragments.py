@@ -20,7 +20,14 @@ from mmalab.isa.form import Fragment
 from mmalab.isa.vocabulary import type_bits
 from mmalab.layouts import Layout
 
-__all__ = ["QUAD_PAIR", "SPREADS", "Spread", "fragment", "spread"]
+__all__ = ["MEASURED_ON", "QUAD_PAIR", "SPREADS", "Spread", "fragment", "spread"]
+
+
+#: Where the fragments of MEASURED rows were seen at work.
+MEASURED_ON = (
+    "fragments reproduced element by element on one H200 (driver 580.159, ptxas 13.0.88): "
+    "tests/isa/measured_h200.json"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ negated comparison's combination to q.
 from __future__ import annotations
 
 from mmalab.isa.chapter import chapter
-from mmalab.isa.syntax import row
+from mmalab.isa.syntax import Row, row
 
 __all__ = ["ROWS"]
 
@@ -49,6 +49,22 @@ _COMPARISON = chapter(
     row("slct{.ftz}.dtype.ctype=f32 d, a:dtype, b:dtype, c", "c >= 0 ? a : b", dtype=_SCALARS),
 )
 
+
+def _half_results(
+    dtype: str, boolean: str, c: str, targets: str, ptx: tuple[int, int]
+) -> tuple[Row, ...]:
+    """set with a half-precision 1.0 or 0.0 as its result."""
+    head, tail = f"set.cmp{boolean}.dtype={dtype}.atype", f" d, a, b:atype{c}"
+    more = "|f16" if dtype == "bf16" else ""
+    what = "compare, 1.0 or 0.0"
+    return (
+        row(head + tail, what, atype=_BITS, cmp=_EQUALITY, targets=targets, ptx=ptx),
+        row(head + tail, what, atype=_INTEGERS, cmp=_ORDER, targets=targets, ptx=ptx),
+        row(f"set.fcmp{boolean}.dtype={dtype}.atype=f32|f64{more}{tail}", what, targets=targets,
+            ptx=ptx),
+    )
+
+
 _HALF = chapter(
     "Half Precision Comparison Instructions",
     *(
@@ -71,19 +87,8 @@ _HALF = chapter(
                 "compare both halves", dtype="f16x2 u32 s32", ptx=(4, 2)),
             row(f"set.fcmp{boolean}.dtype.atype=bf16x2 d, a, b:atype{c}",
                 "compare both halves", dtype="bf16x2 u32 s32", targets="sm_90+", ptx=(7, 8)),
-            *(
-                half
-                for dtype, more, need in (("f16", "", {"ptx": (4, 2)}),
-                                          ("bf16", "|f16", {"targets": "sm_90+", "ptx": (7, 8)}))
-                for half in (
-                    row(f"set.cmp{boolean}.dtype={dtype}.atype d, a, b:atype{c}",
-                        "compare, 1.0 or 0.0", atype=_BITS, cmp=_EQUALITY, **need),
-                    row(f"set.cmp{boolean}.dtype={dtype}.atype d, a, b:atype{c}",
-                        "compare, 1.0 or 0.0", atype=_INTEGERS, cmp=_ORDER, **need),
-                    row(f"set.fcmp{boolean}.dtype={dtype}.atype=f32|f64{more} d, a, b:atype{c}",
-                        "compare, 1.0 or 0.0", **need),
-                )
-            ),
+            *_half_results("f16", boolean, c, "any", (4, 2)),
+            *_half_results("bf16", boolean, c, "sm_90+", (7, 8)),
             row(f"set.fcmp{boolean}.ftz.dtype=f16.atype=f32 d, a, b:atype{c}",
                 "compare, 1.0 or 0.0", ptx=(4, 2)),
         )

@@ -2,9 +2,9 @@
 
 ``ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {d0,d1,d2,d3}, [a]``: lane 8 j + r gives the
 address of row r of matrix j; register j of lane (t, g) gets elements (g, 2t) and (g, 2t + 1) of
-matrix j, or with ``.trans`` (2t, g) and (2t + 1, g). The fragment "D" (or "B" of stmatrix) describes
-all matrices of the instruction, the j-th behind the j-1 before it (`batch`), in the coordinates of
-shared memory: row = the address's row, column = element of that row.
+matrix j, or with ``.trans`` (2t, g) and (2t + 1, g). The fragment "D" (or "B" of stmatrix) is all
+matrices of the instruction, the j-th behind the j before it (`batch`), in the coordinates of shared
+memory: row = the address's row, column = element of that row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 from mmalab.isa.chapter import chapter
 from mmalab.isa.form import Evidence, Fragment
 from mmalab.isa.syntax import Row, row
-from mmalab.isa.table.fragments import Spread, spread
+from mmalab.isa.table.fragments import MEASURED_ON, Spread, spread
 
 __all__ = ["ROWS"]
 
@@ -32,7 +32,9 @@ _TILES: dict[tuple[str, bool], Spread] = {
 }
 
 
-def _tiles(name: str, shape: str, element: str, modifiers: Mapping[str, str]) -> dict[str, Fragment]:
+def _tiles(
+    name: str, shape: str, element: str, modifiers: Mapping[str, str]
+) -> dict[str, Fragment]:
     one = _TILES[shape, "trans" in modifiers]
     count = int(modifiers.get("num", "x1")[1:])
     whole = replace(one, layout=_repeat(one, count), batch=count)
@@ -55,7 +57,7 @@ def _append(mode: str, value: int) -> str:
 
 def _loads() -> Iterator[Row]:
     yield row("ldmatrix.sync.aligned.m8n8.num{.trans}{.window}.b16 d:b32<num>, [a]",
-              "load 8x8 matrices", ptx=(6, 5), evidence=Evidence.ASSEMBLED,
+              "load 8x8 matrices", ptx=(6, 5), evidence=Evidence.MEASURED, notes=(MEASURED_ON,),
               spread=partial(_tiles, "D", "m8n8", "b16"))
     yield row("ldmatrix.sync.aligned.m16n16.num.trans{.window}.b8 d:b32<2*num>, [a]",
               "load 16x16 byte matrices, transposed", num="x1 x2", targets=_BLACKWELL, ptx=(8, 6),
@@ -75,8 +77,8 @@ def _loads() -> Iterator[Row]:
 
 def _stores() -> Iterator[Row]:
     yield row("stmatrix.sync.aligned.m8n8.num{.trans}{.window}.b16 [a], b:b32<num>",
-              "store 8x8 matrices", targets="sm_90+", ptx=(7, 8), evidence=Evidence.ASSEMBLED,
-              spread=partial(_tiles, "B", "m8n8", "b16"))
+              "store 8x8 matrices", targets="sm_90+", ptx=(7, 8), evidence=Evidence.MEASURED,
+              notes=(MEASURED_ON,), spread=partial(_tiles, "B", "m8n8", "b16"))
     yield row("stmatrix.sync.aligned.m16n8.num.trans{.window}.b8 [a], b:b32<num>",
               "store byte matrices, transposed", targets=_BLACKWELL, ptx=(8, 6),
               evidence=Evidence.ASSEMBLED, spread=partial(_tiles, "B", "m16n8", "b8"))
@@ -91,6 +93,6 @@ ROWS = chapter(
     *_loads(),
     *_stores(),
     row("movmatrix.sync.aligned.m8n8.trans.b16 d:b32, a:b32",
-        "transpose an 8x8 matrix across registers", ptx=(7, 8), evidence=Evidence.ASSEMBLED,
-        spread=_moved),
+        "transpose an 8x8 matrix across registers", ptx=(7, 8), evidence=Evidence.MEASURED,
+        notes=(MEASURED_ON,), spread=_moved),
 )

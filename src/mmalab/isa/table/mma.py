@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import TypedDict
 
 from mmalab.isa.chapter import chapter
 from mmalab.isa.form import Evidence, Fragment, Sparsity
 from mmalab.isa.syntax import Row, row
-from mmalab.isa.table.fragments import QUAD_PAIR, fragment, spread
+from mmalab.isa.table.fragments import MEASURED_ON, QUAD_PAIR, fragment, spread
 from mmalab.layouts import Layout
 
 __all__ = ["ROWS"]
@@ -72,15 +73,21 @@ def _dense(
         needs=needs,
         shape=_size(shape),
         spread=partial(_fragments, shape, shape, bits),
-        evidence=_evidence(targets),
+        **_evidence(targets),
         values=_selectors(flags),
     )
 
 
-def _evidence(targets: str) -> Evidence:
+class _Known(TypedDict):
+    evidence: Evidence
+    notes: tuple[str, ...]
+
+
+def _evidence(targets: str) -> _Known:
     """Rows that an H200 runs were run there: random small integers, D exact in every element."""
-    return Evidence.MEASURED if targets in ("any", "sm_80+", "sm_89+", "sm_90+") else (
-        Evidence.ASSEMBLED)
+    if targets in ("any", "sm_80+", "sm_89+", "sm_90+"):
+        return {"evidence": Evidence.MEASURED, "notes": (MEASURED_ON,)}
+    return {"evidence": Evidence.ASSEMBLED, "notes": ()}
 
 
 def _selectors(flags: str) -> dict[str, range | tuple[int, ...]]:
@@ -105,7 +112,7 @@ def _quad(d: str, c: str) -> Row:
         ptx=(6, 4),
         shape=(8, 8, 4),
         spread=_quad_pairs,
-        evidence=Evidence.MEASURED,
+        **_evidence("any"),
     )
 
 
@@ -213,7 +220,7 @@ def _sparse(
         shape=(m, n, k),
         spread=partial(_fragments, f"m{m}n{n}k{k // 2}", shape, bits),
         sparsity=sparsity,
-        evidence=_evidence(targets),
+        **_evidence(targets),
         values={"f": sparsity.selectors, **_selectors(flags)},
     )
 

@@ -73,9 +73,7 @@ _FENCES = chapter(
 )
 
 _OWN = "{.window}"
-_SYNC = "{.sem.scope}"
-_ORDER = {"scope": "cta cluster"}
-_TX = range(1 << 20)
+_SYNC = "{.sem.scope=cta|cluster}"
 
 _MBARRIERS = chapter(
     "Parallel Synchronization and Communication Instructions",
@@ -83,27 +81,24 @@ _MBARRIERS = chapter(
         ptx=(7, 0)),
     row(f"mbarrier.inval{_OWN}.b64 [a]", "end the object's life", targets="sm_80+", ptx=(7, 0)),
     row(f"mbarrier.expect_tx{_SYNC}{{.space}}.b64 [a], count:u32", "announce bytes",
-        sem="relaxed", space="shared shared::cta shared::cluster", targets="sm_90+", ptx=(8, 0),
-        **_ORDER),
+        sem="relaxed", space="shared shared::cta shared::cluster", targets="sm_90+", ptx=(8, 0)),
     row(f"mbarrier.complete_tx{_SYNC}{{.space}}.b64 [a], count:u32", "account for bytes",
-        sem="relaxed", space="shared shared::cta shared::cluster", targets="sm_90+", ptx=(8, 0),
-        **_ORDER),
+        sem="relaxed", space="shared shared::cta shared::cluster", targets="sm_90+", ptx=(8, 0)),
     *(
         line
         for op in ("arrive", "arrive_drop")
         for line in (
             row(f"mbarrier.{op}{_SYNC}{_OWN}.b64 d, [a]{{, count:u32}}", "arrive, keep the state",
-                sem="release relaxed", targets="sm_80+", ptx=(7, 0), needs=_SEM, **_ORDER,
+                sem="release relaxed", targets="sm_80+", ptx=(7, 0), needs=_SEM,
                 operand_needs={"count": ("sm_90+", (7, 8))}),
             row(f"mbarrier.{op}{_SYNC}.shared::cluster.b64 _, [a]{{, count:u32}}",
                 "arrive at a barrier of the cluster", sem="release relaxed", targets="sm_90+",
-                ptx=(8, 0), **_ORDER),
+                ptx=(8, 0)),
             row(f"mbarrier.{op}.expect_tx{_SYNC}{_OWN}.b64 d, [a], count:u32",
-                "announce bytes, then arrive", sem="release relaxed", targets="sm_90+", ptx=(8, 0),
-                **_ORDER),
+                "announce bytes, then arrive", sem="release relaxed", targets="sm_90+", ptx=(8, 0)),
             row(f"mbarrier.{op}.expect_tx{_SYNC}.shared::cluster.b64 _, [a], count:u32",
                 "announce bytes at a barrier of the cluster, then arrive", sem="release relaxed",
-                targets="sm_90+", ptx=(8, 0), **_ORDER),
+                targets="sm_90+", ptx=(8, 0)),
             row(f"mbarrier.{op}.noComplete{{.release.cta}}{_OWN}.b64 d, [a], count:u32",
                 "arrive without completing the phase", targets="sm_80+", ptx=(7, 0), needs=_SEM),
         )
@@ -115,10 +110,10 @@ _MBARRIERS = chapter(
         for line in (
             row(f"mbarrier.{op}{_SYNC}{_OWN}.b64 d:pred, [a], state{hint}",
                 "whether the phase of a state is over", sem="acquire relaxed", targets=floor,
-                ptx=first, needs=_SEM, **_ORDER),
+                ptx=first, needs=_SEM),
             row(f"mbarrier.{op}.parity{_SYNC}{_OWN}.b64 d:pred, [a], parity:u32{hint}",
                 "whether the phase of that parity is over", sem="acquire relaxed", targets=floor,
-                ptx=max(first, (7, 1)), needs=_SEM, **_ORDER),
+                ptx=max(first, (7, 1)), needs=_SEM),
         )
     ),
     row("mbarrier.pending_count.b64 d:u32, state", "pending arrivals in a state", targets="sm_80+",

@@ -18,7 +18,7 @@ from functools import partial
 from mmalab.isa.chapter import chapter
 from mmalab.isa.form import Evidence, Fragment
 from mmalab.isa.syntax import Row, row
-from mmalab.isa.table.fragments import Spread, spread
+from mmalab.isa.table.fragments import MEASURED_ON, Spread, spread
 from mmalab.isa.vocabulary import type_bits
 
 __all__ = ["ROWS"]
@@ -105,50 +105,59 @@ def _moves() -> Iterator[Row]:
                 f"{{.space}}.type={inputs} d<{operand.upper()}>, [a]{{, stride:u32}}",
                 f"load fragment {operand.upper()}", space="global shared shared::cta",
                 targets=targets, ptx=ptx, evidence=Evidence.MEASURED,
-                spread=partial(_one, operand.upper()))
+                notes=(MEASURED_ON,), spread=partial(_one, operand.upper()))
         if (shapes, outputs) in seen or (shapes, outputs) == (_SQUARE, "f32"):
             continue
         seen.add((shapes, outputs))
-        for syntax, what in (
-            ("wmma.load.operand=c.sync.aligned.layout=row|col.shape={}{{.space}}.type={} d<D>, "
-             "[a]{{, stride:u32}}", "load fragment C"),
-            ("wmma.store.operand=d.sync.aligned.layout=row|col.shape={}{{.space}}.type={} [a], "
-             "b<D>{{, stride:u32}}", "store fragment D"),
-        ):
-            yield row(syntax.format(shapes, outputs), what, space="global shared shared::cta",
-                      targets=targets, ptx=ptx, evidence=Evidence.MEASURED,
-                      spread=partial(_one, "D"))
+        for operation, operands in (("load.operand=c", "d<C>, [a]"),
+                                    ("store.operand=d", "[a], b<D>")):
+            name = operation[-1].upper()
+            yield row(
+                f"wmma.{operation}.sync.aligned.layout=row|col.shape={shapes}{{.space}}"
+                f".type={outputs} {operands}{{, stride:u32}}",
+                f"{operation.partition('.')[0]} fragment {name}",
+                space="global shared shared::cta", targets=targets, ptx=ptx,
+                evidence=Evidence.MEASURED, notes=(MEASURED_ON,), spread=partial(_one, name))
+
+
+def _product(
+    shape: str, types: str, targets: str, ptx: tuple[int, int], *, op: str = "",
+    a_order: str = "row|col", b_order: str = "row|col", flags: str = "", end: str = "",
+    needs: Mapping[str, tuple[str, tuple[int, int]]] | None = None,
+) -> Row:
+    """One product; `types` is the part of the opcode that names them."""
+    return row(
+        f"wmma.mma{op}.sync.aligned.alayout={a_order}.blayout={b_order}.{shape}{flags}{types}{end}"
+        " d<D>, a<A>, b<B>, c<C>",
+        "D = A B + C, one warp",
+        targets=targets,
+        ptx=ptx,
+        needs=needs,
+        shape=_size(shape),
+        spread=_all,
+        evidence=Evidence.MEASURED,
+        notes=(MEASURED_ON,),
+        implied={} if ".atype" in types else {"atype": "f16", "btype": "f16"},
+    )
+
+
+def _types(result: str, element: str) -> str:
+    return f".dtype={result}.atype={element}.btype={element}.ctype={result}"
 
 
 def _products() -> Iterator[Row]:
-    operands = "d<D>, a<A>, b<B>, c<C>"
-    shared = {"evidence": Evidence.MEASURED, "spread": _all}
     for shape in _SQUARE.split("|"):
-        yield row(f"wmma.mma.sync.aligned.alayout.blayout.{shape}.dtype=f16|f32.ctype=f16|f32 "
-                  + operands, "D = A B + C", ptx=(6, 1), shape=_size(shape),
-                  implied={"atype": "f16", "btype": "f16"}, **shared)
-        yield row(f"wmma.mma.sync.aligned.alayout.blayout.{shape}.dtype=s32.atype=s8.btype=s8"
-                  f".ctype=s32{{.satfinite}} {operands}", "D = A B + C", ptx=(6, 3),
-                  shape=_size(shape), **shared)
-        yield row(f"wmma.mma.sync.aligned.alayout.blayout.{shape}.dtype=s32.atype=u8.btype=u8"
-                  f".ctype=s32{{.satfinite}} {operands}", "D = A B + C", ptx=(6, 3),
-                  shape=_size(shape), **shared)
-        yield row(f"wmma.mma.sync.aligned.alayout.blayout.{shape}.dtype=f32.atype=bf16.btype=bf16"
-                  f".ctype=f32 {operands}", "D = A B + C", targets="sm_80+", ptx=(7, 0),
-                  shape=_size(shape), **shared)
-    yield row("wmma.mma.sync.aligned.alayout.blayout.m16n16k8.dtype=f32.atype=tf32.btype=tf32"
-              f".ctype=f32 {operands}", "D = A B + C", targets="sm_80+", ptx=(7, 0),
-              shape=(16, 16, 8), **shared)
-    yield row("wmma.mma.sync.aligned.alayout.blayout.m8n8k4{.rounding}.dtype=f64.atype=f64"
-              f".btype=f64.ctype=f64 {operands}", "D = A B + C", targets="sm_80+", ptx=(7, 0),
-              shape=(8, 8, 4), **shared)
-    for types in ("s4", "u4"):
-        yield row("wmma.mma.sync.aligned.alayout=row.blayout=col.m8n8k32.dtype=s32"
-                  f".atype={types}.btype={types}.ctype=s32{{.satfinite}} {operands}",
-                  "D = A B + C", ptx=(6, 3), shape=(8, 8, 32), **shared)
-    yield row("wmma.mma.op=xor|and.popc.sync.aligned.alayout=row.blayout=col.m8n8k128.dtype=s32"
-              f".atype=b1.btype=b1.ctype=s32 {operands}", "D = popcount(A op B) + C", ptx=(6, 3),
-              needs={"and": ("sm_80+", (7, 1))}, shape=(8, 8, 128), **shared)
+        yield _product(shape, ".dtype=f16|f32.ctype=f16|f32", "any", (6, 1))
+        for element in ("s8", "u8"):
+            yield _product(shape, _types("s32", element), "any", (6, 3), end="{.satfinite}")
+        yield _product(shape, _types("f32", "bf16"), *_SM80)
+    yield _product("m16n16k8", _types("f32", "tf32"), *_SM80)
+    yield _product("m8n8k4", _types("f64", "f64"), *_SM80, flags="{.rounding}")
+    for element in ("s4", "u4"):
+        yield _product("m8n8k32", _types("s32", element), "any", (6, 3), a_order="row",
+                       b_order="col", end="{.satfinite}")
+    yield _product("m8n8k128", _types("s32", "b1"), "any", (6, 3), op=".op=xor|and.popc",
+                   a_order="row", b_order="col", needs={"and": ("sm_80+", (7, 1))})
 
 
 def _size(shape: str) -> tuple[int, int, int]:
