@@ -202,7 +202,9 @@ def _fma64(a: Double, b: Double, c: Double, rounding: str, *, product_only: bool
     result = _directed(head, error, rounding)
     cancels = safe & (head == 0)
     result = _signed_zero(result, cancels, np.zeros(a.shape, bool), rounding)
-    result = np.where(special, a * b + c, result)
+    # A finite product may overflow in a * b, and must not meet an infinite c as an infinity.
+    factors = np.where(np.isfinite(a) & np.isfinite(b) & ~np.isfinite(c), 0.0, a * b)
+    result = np.where(special, factors + c, result)
     if product_only:
         result = np.where(special, a * b, result)
     zero_product = special & np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & ~product_only

@@ -19,7 +19,8 @@ from typing import Literal, TypeAlias
 from mmalab.isa.form import Form
 
 __all__ = [
-    "SHARED_START", "Addr", "BasicBlock", "Guarded", "Imm", "Op", "Program", "Reg", "Site", "Special",
+    "SHARED_START", "Addr", "BasicBlock", "Guarded", "Imm", "Op", "Program", "Reg", "Site",
+    "Special",
     "Symbol", "Target", "Unused", "Vec",
 ]
 

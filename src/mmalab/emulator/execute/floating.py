@@ -28,7 +28,7 @@ def _operand_type(lanes: Lanes) -> str:
     return lanes.modifier("type") or lanes.modifier("dtype")
 
 
-def _read(lanes: Lanes, index: int) -> Floats:
+def _read(lanes: Lanes, index: int) -> NDArray[Any]:
     """Operand as numbers: [warps, 32], or [warps, 64] for f32x2; subnormals gone under .ftz."""
     kind = lanes.type(index)
     words = np.ascontiguousarray(lanes.read(index))
@@ -154,7 +154,8 @@ def _test(lanes: Lanes) -> None:
     nan, subnormal = np.isnan(a), ieee.is_subnormal(a)
     lanes.write(0, {
         "finite": np.isfinite(a), "infinite": np.isinf(a), "number": ~nan, "notanumber": nan,
-        "normal": np.isfinite(a) & ~subnormal & (a != 0), "subnormal": subnormal,
+        # Zeros count as normal (PTX ISA, testp).
+        "normal": np.isfinite(a) & ~subnormal, "subnormal": subnormal,
     }[lanes.modifier("op")])
 
 
