@@ -135,8 +135,8 @@ def ptx_name(case: Json, target: str, compiler: str) -> str:
 def cleaned(text: str, name: str) -> str:
     """The PTX without trailing blanks and build identifiers; refuses text that names a path."""
     lines = [line.rstrip() for line in text.splitlines()]
-    kept = [x for x in lines if not re.match(r"//\s*(Compiler Build ID|Cuda compilation|Based on)", x)]
-    result = "\n".join(kept).strip("\n") + "\n"
+    built = re.compile(r"//\s*(Compiler Build ID|Cuda compilation|Based on)")
+    result = "\n".join(x for x in lines if not built.match(x)).strip("\n") + "\n"
     path = re.search(r'(?:^|["\s])(/\w+/[^\s"]*|[A-Z]:\\[^\s"]*)', result, re.MULTILINE)
     directive = re.search(r"^\s*\.(file|loc|section)\b.*", result, re.MULTILINE)
     for found in (path, directive):
@@ -166,12 +166,9 @@ def write_triton(python: str) -> None:
 def manifest_rows() -> list[Json]:
     """One row per case and PTX file, in the order of the cases."""
     triton_facts: dict[str, Json] = json.loads((CORPUS / "triton.json").read_text())
-    rows = []
-    for case in [*CUDA_CASES, *cases_triton.CASES]:
-        for target in case["targets"]:
-            for compiler in case["compilers"]:
-                rows.append(_row(case, target, compiler, triton_facts))
-    return rows
+    return [_row(case, target, compiler, triton_facts)
+            for case in [*CUDA_CASES, *cases_triton.CASES]
+            for target in case["targets"] for compiler in case["compilers"]]
 
 
 def _row(case: Json, target: str, compiler: str, triton_facts: dict[str, Json]) -> Json:
@@ -223,7 +220,7 @@ def write_tables() -> None:
     """`manifest.json` and `opcodes.json` from the files that are there; checks the size limits."""
     rows = manifest_rows()
     kept = {row["ptx"] for row in rows}
-    for stale in set(p.name for p in (CORPUS / "ptx").glob("*.ptx")) - kept:
+    for stale in {p.name for p in (CORPUS / "ptx").glob("*.ptx")} - kept:
         (CORPUS / "ptx" / stale).unlink()
     sizes = {name: (CORPUS / "ptx" / name).stat().st_size for name in kept}
     too_large = [name for name, size in sizes.items() if size > FILE_LIMIT]

@@ -125,7 +125,8 @@ def _special(rng: np.random.Generator, shape: Shape, dtype: np.dtype[Any]) -> Ar
     return np.where(rng.random(shape) < 1 / 3, chosen, usual)
 
 
-def _choice(rng: np.random.Generator, shape: Shape, dtype: np.dtype[Any], values: list[Any]) -> Array:
+def _choice(rng: np.random.Generator, shape: Shape, dtype: np.dtype[Any],
+            values: list[Any]) -> Array:
     return rng.choice(np.array(values), shape)
 
 

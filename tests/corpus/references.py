@@ -11,8 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from corpus import (
     references_chips,
     references_cuda,
@@ -20,6 +18,7 @@ from corpus import (
     references_triton,
 )
 from corpus.inputs import Argument
+from numpy.typing import NDArray
 
 __all__ = ["expected", "find"]
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
-
 from corpus.rounding import round_f32
+from numpy.typing import NDArray
 
 __all__ = [
     "bulk_copies", "bulk_ring", "cluster_histogram", "cluster_rotate", "f6f4", "fp4_conversions",
@@ -277,7 +276,8 @@ def _root_rm(x: float) -> float:
     if x == 0 or math.isinf(x):
         return x
     near = np.float32(math.sqrt(x))
-    return float(np.nextafter(near, np.float32(0)) if Fraction(float(near)) ** 2 > Fraction(x) else near)
+    above = Fraction(float(near)) ** 2 > Fraction(x)
+    return float(np.nextafter(near, np.float32(0)) if above else near)
 
 
 def _xorsign_max(x: float, y: float) -> float:

@@ -7,9 +7,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
-
 from corpus.rounding import directed, fma, narrow, tf32
+from numpy.typing import NDArray
 
 __all__ = [
     "atomic_halves", "atomic_kinds", "atomic_product", "barrier_copy", "barrier_reductions",
@@ -87,7 +86,8 @@ def tile_scan(x: Args) -> Result:
     same = label[:, :, None] == label[:, None, :]
     before = np.tril(same, -1).sum(2)
     ranks = same.sum(2) * 100 + before
-    return {"scan": tiles.cumsum(1, dtype=np.uint32).ravel(), "ranks": ranks.astype(np.uint32).ravel()}
+    return {"scan": tiles.cumsum(1, dtype=np.uint32).ravel(),
+            "ranks": ranks.astype(np.uint32).ravel()}
 
 
 def block_scan(x: Args) -> Result:
@@ -127,7 +127,7 @@ def votes(x: Args) -> Result:
     agree = (high == high[:, :1]).all(1)
     out[..., 3] = np.where(agree, np.uint32(4), np.uint32(0))[:, None]
     out[..., 4] = _mask((v & 3)[:, :, None] == (v & 3)[:, None, :])
-    low = np.array([bin(w).count("1") + 1000 for w in _mask((v & 2 != 0) & ~odd)], np.uint32)
+    low = np.array([int(w).bit_count() + 1000 for w in _mask((v & 2 != 0) & ~odd)], np.uint32)
     out[..., 5] = np.where(odd, _mask((v & 1 != 0) & odd)[:, None], low[:, None])
     out[..., 6] = np.where(odd, np.uint32(0xAAAAAAAA), np.uint32(0x55555555))
     out[..., 7] = (v > 0).cumsum(1) - (v > 0)
@@ -226,7 +226,8 @@ def last_block_sum(x: Args) -> Result:
 def look_back_scan(x: Args) -> Result:
     scan = x["x"].cumsum(dtype=np.uint32)
     ends = scan.reshape(-1, 128)[:, -1].astype(np.uint64)
-    return {"y": scan, "state": ends | np.uint64(2 << 32), "counter": np.array([len(ends)], np.uint32)}
+    return {"y": scan, "state": ends | np.uint64(2 << 32),
+            "counter": np.array([len(ends)], np.uint32)}
 
 
 # --- mathematics ----------------------------------------------------------------------------------
@@ -267,7 +268,8 @@ def float_functions(x: Args) -> Result:
 def double_functions(x: Args) -> Result:
     v = x["x"]
     p = np.abs(v) + 0.125
-    return {"out": np.stack([np.exp(v), np.log(p), np.sqrt(p), v / p, np.sin(v), 1 / np.sqrt(p)], 1)}
+    columns = [np.exp(v), np.log(p), np.sqrt(p), v / p, np.sin(v), 1 / np.sqrt(p)]
+    return {"out": np.stack(columns, 1)}
 
 
 def dot_f64(x: Args) -> Result:
@@ -304,7 +306,7 @@ def _quiet_product(a: Array, b: Array) -> Array:
 
 
 def half2_arithmetic(x: Args) -> Result:
-    a, b, c, r = _arithmetic(x)
+    a, b, _, r = _arithmetic(x)
     with np.errstate(invalid="ignore"):
         total = np.where(np.isnan(r["add"]), 0, np.clip(r["add"], 0, 1)).astype(np.float16)
         total = np.where(total == 0, np.float16(0), total)

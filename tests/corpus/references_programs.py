@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from corpus.rounding import fma
+from numpy.typing import NDArray
 
 __all__ = [
     "bit_operations", "bitonic_sort", "cache_operators", "collatz", "complex_powers", "divide64",
@@ -71,7 +71,7 @@ def function_table(x: Args) -> Result:
 _STEPS: list[Callable[[int, int], tuple[int, int]]] = [
     lambda a, b: (a + b, b), lambda a, b: (a ^ b << 3, b), lambda a, b: (a, a - b),
     lambda a, b: (a * 17 + 1, b), lambda a, b: (a, b >> 2 | a << 30), lambda a, b: (min(a, b), b),
-    lambda a, b: (a, max(a, b)), lambda a, b: (bin(a & MASK).count("1"), b), lambda a, b: (a, ~b),
+    lambda a, b: (a, max(a, b)), lambda a, b: ((a & MASK).bit_count(), b), lambda a, b: (a, ~b),
     lambda a, b: (a & 0xFFFF, b), lambda a, b: (b, a), lambda a, b: (a, b + (a >> 1)),
 ]
 
@@ -247,8 +247,9 @@ def _bit_row(x: int, y: int) -> list[int]:
     s24 = [((v & 0xFFFFFF) ^ 0x800000) - 0x800000 for v in (x, y)]
     divisor = s32(y | 1)
     return [
-        bin(x).count("1") * 64 + 32 - x.bit_length(), int(f"{x:032b}"[::-1], 2),
-        lowest + (lowest + 20 if x else 0), int.from_bytes(bytes([by[1], bx[1], by[3], bx[3]]), "little"),
+        x.bit_count() * 64 + 32 - x.bit_length(), int(f"{x:032b}"[::-1], 2),
+        lowest + (lowest + 20 if x else 0),
+        int.from_bytes(bytes([by[1], bx[1], by[3], bx[3]]), "little"),
         both << (y & 31) >> 32, both >> min(y & 63, 32), x * y >> 32, sx * sy >> 32,
         sum(a * b for a, b in zip(signed_x, signed_y, strict=True)) + 1000,
         sum(a * b for a, b in zip(bx, by, strict=True)) + 1000,
@@ -273,7 +274,8 @@ def wide_integers(x: Args) -> Result:
     rows = []
     for a, b in zip(x["a"].tolist(), x["b"].tolist(), strict=True):
         u, v = a << 64 | b, b << 64 | (a ^ MASK64)
-        counts = (64 - a.bit_length()) * 1000 + bin(b).count("1") + (int(f"{a:064b}"[::-1], 2) & 0xFF00)
+        reversed_a = int(f"{a:064b}"[::-1], 2)
+        counts = (64 - a.bit_length()) * 1000 + b.bit_count() + (reversed_a & 0xFF00)
         wide = [u + v, u - v, u * v]
         rows.append([*(w >> s & MASK64 for w in wide for s in (0, 64)), u >> (a & 127) & MASK64,
                      counts])
@@ -288,7 +290,7 @@ def bitonic_sort(x: Args) -> Result:
 
 def sparse_product(x: Args) -> Result:
     starts, terms = x["starts"], x["values"].astype(np.float64) * x["x"][x["columns"]]
-    sums = [terms[a:b].sum() for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    sums = [terms[a:b].sum() for a, b in pairwise(starts)]
     return {"y": np.array(sums, np.float32)}
 
 
@@ -304,8 +306,9 @@ def _escape(cx: int, cy: int, limit: int) -> int:
 
 def mandelbrot(x: Args) -> Result:
     width, height, limit = int(x["width"]), int(x["height"]), int(x["limit"])
-    counts = [[_escape((c * 3 << 24) // width - (2 << 24), (r * 2 << 24) // height - (1 << 24), limit)
-               for c in range(width)] for r in range(height)]
+    columns = [(c * 3 << 24) // width - (2 << 24) for c in range(width)]
+    rows = [(r * 2 << 24) // height - (1 << 24) for r in range(height)]
+    counts = [[_escape(cx, cy, limit) for cx in columns] for cy in rows]
     return {"counts": np.array(counts, np.int32)}
 
 
@@ -349,7 +352,7 @@ def _turned(x: Array, by: int) -> Array:
 
 
 def sha256_block(x: Args) -> Result:
-    w = [x["messages"][:, 4 * k:4 * k + 4].copy().view(">u4")[:, 0].astype(np.uint32) for k in range(16)]
+    w = list(x["messages"].view(">u4").astype(np.uint32).T)
     for k in range(16, 64):
         a, b = w[k - 15], w[k - 2]
         w.append(w[k - 16] + (_turned(a, 7) ^ _turned(a, 18) ^ a >> np.uint32(3)) + w[k - 7]
@@ -361,7 +364,8 @@ def sha256_block(x: Args) -> Result:
             + np.uint32(_root_bits(prime, 3)) + word
         t2 = (_turned(a, 2) ^ _turned(a, 13) ^ _turned(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))
         a, b, c, d, e, f, g, h = t1 + t2, a, b, c, d + t1, e, f, g
-    return {"digests": np.stack([s + t for s, t in zip(start, (a, b, c, d, e, f, g, h), strict=True)], 1)}
+    digests = [s + t for s, t in zip(start, (a, b, c, d, e, f, g, h), strict=True)]
+    return {"digests": np.stack(digests, 1)}
 
 
 def fft256(x: Args) -> Result:

@@ -7,9 +7,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
-
 from corpus.rounding import narrow
+from numpy.typing import NDArray
 
 __all__ = [
     "adam", "arg_extremes", "atomics", "attention", "attention_causal", "cross_entropy", "dropout",
@@ -81,7 +80,8 @@ def reductions(x: Args) -> Result:
 
 
 def arg_extremes(x: Args) -> Result:
-    return {"largest": x["x"].argmax(1).astype(np.int32), "least": x["x"].argmin(1).astype(np.int32)}
+    return {"largest": x["x"].argmax(1).astype(np.int32),
+            "least": x["x"].argmin(1).astype(np.int32)}
 
 
 def scans(x: Args) -> Result:
@@ -119,7 +119,8 @@ def _philox(seed: int, counters: Array) -> list[Array]:
     c = [counters.astype(np.uint64), *(np.zeros(len(counters), np.uint64) for _ in range(3))]
     for _ in range(10):
         p, q = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
-        c = [q >> np.uint64(32) ^ c[1] ^ key[0], q & low, p >> np.uint64(32) ^ c[3] ^ key[1], p & low]
+        c = [q >> np.uint64(32) ^ c[1] ^ key[0], q & low,
+             p >> np.uint64(32) ^ c[3] ^ key[1], p & low]
         key = [key[0] + np.uint64(0x9E3779B9) & low, key[1] + np.uint64(0xBB67AE85) & low]
     return [word.astype(np.uint32).view(np.int32) for word in c]
 

@@ -26,7 +26,7 @@ from cuda.bindings import driver
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from corpus import inputs, references  # noqa: E402  (the path comes first)
+from corpus import inputs, references
 
 PATIENCE_S = 10.0
 GUARD = 256
@@ -53,7 +53,8 @@ def fits(target: str, capability: tuple[int, int]) -> bool:
 
 def launch(row: dict[str, Any], arguments: list[inputs.Argument]) -> None:
     """Copies the arguments over, runs the kernel, copies the outputs back into their arrays."""
-    module = call(driver.cuModuleLoadData, (inputs.CORPUS / "ptx" / row["ptx"]).read_bytes() + b"\0")
+    text = (inputs.CORPUS / "ptx" / row["ptx"]).read_bytes()
+    module = call(driver.cuModuleLoadData, text + b"\0")
     function = call(driver.cuModuleGetFunction, module, row["entry"].encode())
     most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     call(driver.cuFuncSetAttribute, function, most, row["dynamic_shared"])
@@ -139,8 +140,9 @@ def main() -> None:
         if result["verdict"] == "failed":
             again = [sys.executable, __file__, "--seed", str(given.seed), "--start",
                      str(number + 1), *given.prefixes]
-            os.execv(sys.executable, again)
-    print(json.dumps({"rows": len(chosen), "device": "sm_%d%d" % capability, "seed": given.seed}))
+            os.execv(sys.executable, again)  # noqa: S606  (itself, with its own arguments)
+    major, minor = capability
+    print(json.dumps({"rows": len(chosen), "device": f"sm_{major}{minor}", "seed": given.seed}))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Compiles the requests on standard input and answers on standard output; run by make_corpus.
 
 A request names a file to make, a source beside this script, the kernel, the target, its signature
-(Triton's type words, "constexpr" for compile-time values), the values of those, the arguments that
-are multiples of 16, warps and stages. No GPU and no driver are touched. The answer holds the PTX and
-what a launch needs: threads per block, dynamic shared memory, and the parameters that Triton puts
-behind the kernel's own (pointers to scratch memory; null where the kernel uses none).
+(Triton's type words, "constexpr" for compile-time values), the values of those, the arguments
+that are multiples of 16, warps and stages. No GPU and no driver are touched. The answer holds the
+PTX and what a launch needs: threads per block, dynamic shared memory, and the parameters that
+Triton puts behind the kernel's own (pointers to scratch memory; null where it uses none).
 """
 
 import importlib.util
@@ -18,9 +18,9 @@ from pathlib import Path
 os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
 os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"
 
-import triton  # noqa: E402
-from triton.backends.compiler import GPUTarget  # noqa: E402
-from triton.compiler import ASTSource  # noqa: E402
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 TYPES = {"fp16": triton.language.float16, "fp32": triton.language.float32,
          "int32": triton.language.int32, "fp64": triton.language.float64}

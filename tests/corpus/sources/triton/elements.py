@@ -47,7 +47,8 @@ def embedding(table, tokens, y, WIDTH: tl.constexpr, COUNT: tl.constexpr):
     i = tl.program_id(0) * COUNT + tl.arange(0, COUNT)
     j = tl.arange(0, WIDTH)
     token = tl.load(tokens + i)
-    tl.store(y + i[:, None] * WIDTH + j[None, :], tl.load(table + token[:, None] * WIDTH + j[None, :]))
+    v = tl.load(table + token[:, None] * WIDTH + j[None, :])
+    tl.store(y + i[:, None] * WIDTH + j[None, :], v)
 
 
 @triton.jit
@@ -122,7 +123,8 @@ def integer_mix(a, b, out, n, BLOCK: tl.constexpr):
     y = tl.load(b + at, mask=inside, other=1)
     high = tl.umulhi(x.to(tl.uint32, bitcast=True), y.to(tl.uint32, bitcast=True))
     wide = x.to(tl.int64) * y
-    r = (x // y) ^ (x % y) ^ (x >> (y & 31)) ^ high.to(tl.int32, bitcast=True) ^ (wide >> 7).to(tl.int32)
+    r = (x // y) ^ (x % y) ^ (x >> (y & 31)) ^ (wide >> 7).to(tl.int32)
+    r ^= high.to(tl.int32, bitcast=True)
     tl.store(out + at, r, mask=inside)
 
 

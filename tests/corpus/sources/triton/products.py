@@ -33,7 +33,7 @@ def matmul_whole(a, b, d, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.const
     pa = a + rows[:, None] * k + inner[None, :]
     pb = b + inner[:, None] * n + columns[None, :]
     total = tl.zeros((BM, BN), dtype=ACC)
-    for _ in range(0, k // BK):
+    for _ in range(k // BK):
         total = tl.dot(tl.load(pa), tl.load(pb), total, out_dtype=ACC)
         pa += BK
         pb += BK * n
@@ -50,7 +50,7 @@ def matmul_transposed(a, b, d, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.
     pa = a + rows[:, None] * k + inner[None, :]
     pb = b + columns[None, :] * k + inner[:, None]
     total = tl.zeros((BM, BN), dtype=ACC)
-    for _ in range(0, k // BK):
+    for _ in range(k // BK):
         total = tl.dot(tl.load(pa), tl.load(pb), total, out_dtype=ACC)
         pa += BK
         pb += BK
