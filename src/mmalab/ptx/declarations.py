@@ -213,8 +213,7 @@ def parameters(cursor: Cursor, scope: Scope) -> tuple[Parameter, ...]:
         while cursor.take(","):
             found.append(_parameter(cursor, scope))
     if not cursor.at(")"):
-        cursor.fail(f"expected ',' or ')' after a parameter, found {cursor.shown}",
-                    legal=(",", ")"))
+        cursor.fail(f"expected ',' or ')' after a parameter, found {cursor.shown}")
     cursor.advance()
     return tuple(found)
 

@@ -98,20 +98,24 @@ class _Edits:
     def put(self, start: int, end: int, text: str) -> None:
         self._found.append((start, end, text))
 
-    def indent(self, start: int) -> str:
-        """Give the blanks before `start` if only blanks stand before it on its line."""
+    def gap(self, start: int) -> str:
+        """What parts a new statement from the one at `start`: a line end and the same indent.
+
+        Where something else stands before `start` on its line, it is a space.
+        """
         line = self.original.rfind("\n", 0, start) + 1
         before = self.original[line:start]
-        return before if not before.strip(" \t") else " "
+        return " " if before.strip(" \t") else self.newline + before
 
-    def spelled(self, new: Sequence[New], indent: str) -> list[str]:
+    def spelled(self, new: Sequence[New], gap: str) -> list[str]:
+        indent = gap.strip("\r\n")
         return [(item if isinstance(item, str) else statement_text(item, indent).replace(
             "\n", self.newline)) for item in new]
 
     def replace(self, start: int, end: int, new: Sequence[New]) -> None:
-        indent = self.indent(start)
+        gap = self.gap(start)
         if new:
-            self.put(start, end, (self.newline + indent).join(self.spelled(new, indent)))
+            self.put(start, end, gap.join(self.spelled(new, gap)))
         else:
             self.put(*self._whole_line(start, end), "")
 
@@ -126,23 +130,23 @@ class _Edits:
         return line, stop
 
     def before(self, start: int, new: Sequence[New]) -> None:
-        indent = self.indent(start)
-        spelled = self.spelled(new, indent)
-        line = self.original.rfind("\n", 0, start) + 1
-        if self.original[line:start].strip():
-            self.put(start, start, "".join(text + " " for text in spelled))
+        gap = self.gap(start)
+        spelled = self.spelled(new, gap)
+        if gap == " ":
+            self.put(start, start, "".join(text + gap for text in spelled))
         else:
+            line = self.original.rfind("\n", 0, start) + 1
+            indent = self.original[line:start]
             self.put(line, line, "".join(indent + text + self.newline for text in spelled))
 
-    def after(self, end: int, indent: str, new: Sequence[New]) -> None:
-        """Insert behind `end`, and behind a comment that follows it on its line."""
+    def after(self, end: int, gap: str, new: Sequence[New]) -> None:
+        """Insert behind `end`, and, on a new line, behind a comment that follows on its line."""
         stop = self.original.find("\n", end)
         stop = len(self.original) if stop < 0 else stop
         rest = self.original[end:stop].strip()
-        if rest == "" or rest.startswith("//"):
+        if gap != " " and (rest == "" or rest.startswith("//")):
             end = stop - self.original.endswith("\r", end, stop)
-        gap = self.newline + indent
-        self.put(end, end, "".join(gap + text for text in self.spelled(new, indent)))
+        self.put(end, end, "".join(gap + text for text in self.spelled(new, gap)))
 
     def text(self) -> str:
         parts: list[str] = []
@@ -208,7 +212,7 @@ class Editor:
     def insert_after(self, anchor: Node, *new: New) -> None:
         """Put `new` on lines of their own behind `anchor`."""
         start, end = self._place(anchor)
-        self._edits.after(end, self._edits.indent(start), new)
+        self._edits.after(end, self._edits.gap(start), new)
 
     def retarget(self, target: str | None = None, *, version: tuple[int, int] | None = None,
                  options: Sequence[str] | None = None) -> None:
@@ -320,17 +324,18 @@ class _Differ:
 
     def statements(self, old: Sequence[Statement], new: Sequence[Statement], top: int) -> None:
         """Edit one list of statements, whose text begins at `top`."""
-        position, indent = top, self._indent(old)
+        position, gap = top, self._gap(old)
         for _, group in groupby(_outcomes(old, new), self._place):
             outcomes = list(group)
             if outcomes[0].old is not None:
-                position = self.places[id(outcomes[0].old)][1]
+                start, position = self._place(outcomes[0])
+                gap = self.edits.gap(start) if not isinstance(outcomes[0].old, Label) else gap
             if len(outcomes) > 1:
                 self._together(outcomes)
             elif outcomes[0].old is not None:
                 self._one(outcomes[0].old, outcomes[0].here)
             if outcomes[-1].behind:
-                self.edits.after(position, indent, outcomes[-1].behind)
+                self.edits.after(position, gap, outcomes[-1].behind)
 
     def _place(self, outcome: _Outcome[Statement]) -> tuple[int, int]:
         return (-1, -1) if outcome.old is None else self.places[id(outcome.old)]
@@ -353,11 +358,11 @@ class _Differ:
         if new != [outcome.old for outcome in outcomes]:
             self.edits.replace(*self._place(outcomes[0]), new)
 
-    def _indent(self, statements: Sequence[Statement]) -> str:
+    def _gap(self, statements: Sequence[Statement]) -> str:
         for statement in statements:
             if not isinstance(statement, Label):
-                return self.edits.indent(self.places[id(statement)][0])
-        return "    "
+                return self.edits.gap(self.places[id(statement)][0])
+        return self.edits.newline + "    "
 
 
 _T = TypeVar("_T")

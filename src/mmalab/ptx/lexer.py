@@ -44,7 +44,7 @@ _TOKEN = re.compile(
     rf"|(?P<word>{IDENTIFIER}(?:\.[xyzwrgba](?!\w))?|_)"
     r"|(?P<dot>\.[A-Za-z_]\w*+(?:::\w++)*+)"
     r'|(?P<string>"[^"\n]*+")'
-    r"|(?P<operator><<|>>|<=|>=|==|!=|&&|\|\||::|[-+*/%&|^~!?:<>()\[\]{},;=@])"
+    r"|(?P<operator><<|>>|<=|>=|==|!=|&&|\|\||::|[-+*%&|^~!?:<>()\[\]{},;=@]|/(?!\*))"
     r"|(?P<end>\Z))",
     re.ASCII | re.MULTILINE,
 )
@@ -145,7 +145,7 @@ class Cursor:
     def semicolon(self, after: str) -> int:
         """Step over ``;`` and give the offset behind it; a fault is shown where it should stand."""
         if not self.at(";"):
-            self.fail(f"expected ';' after {after}, found {self.shown}", self.last, legal=";")
+            self.fail(f"expected ';' after {after[:60]}, found {self.shown}", self.last, legal=";")
         end = self.end
         self.advance()
         return end
@@ -171,13 +171,14 @@ class Cursor:
         found = _OPCODE.match(self.text, self.start)
         if not found or self.kind != "word":
             self.fail(f"expected an instruction, found {self.shown}")
-        opcode, end = found.group(), found.end()
+        parts, end = [found.group()], found.end()
         while True:
             skipped = _SKIP.match(self.text, end)
             more = _MODIFIERS.match(self.text, skipped.end()) if skipped else None
             if more is None or more.group() in _STATEMENT_WORDS:
                 break
-            opcode, end = opcode + more.group(), more.end()
+            parts.append(more.group())
+            end = more.end()
         self.end = end
         self.advance()
-        return opcode
+        return "".join(parts)

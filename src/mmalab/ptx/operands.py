@@ -77,12 +77,11 @@ class Scope:
         if name in self.registers and self.registers[name] is None:
             return True
         # r12 may be family r<n> at 12 or family r1<n> at 2.
-        split = len(name)
-        while split > 0 and name[split - 1].isdigit():
-            split -= 1
-            count = self.registers.get(name[:split])
-            number = name[split:]
-            if count is not None and len(number) < 12 and str(int(number)) == number:
+        for split in range(len(name) - 1, max(0, len(name) - 12), -1):
+            if not name[split].isdigit():
+                return False
+            count, number = self.registers.get(name[:split]), name[split:]
+            if count is not None and (number == "0" or number[0] != "0"):
                 return int(number) < count
         return False
 
@@ -100,8 +99,8 @@ def operands(cursor: Cursor, scope: Scope, opcode: str) -> tuple[Operand, ...]:
     """Read the operands of one instruction up to its semicolon."""
     if opcode == "call" or opcode.startswith("call."):
         return (_call(cursor, scope),)
-    if cursor.at(";"):
-        return ()
+    if cursor.kind in ("dot", "end") or cursor.value in (";", "}", "@"):
+        return ()  # a missing semicolon is for the caller to see
     found = [operand(cursor, scope)]
     while cursor.take(","):
         found.append(operand(cursor, scope))
