@@ -100,7 +100,9 @@ def fused_block(out: Emitter, unit: Unit, block: Block, number: int, width: int,
     kind, flags_kind = vector(width, "float"), vector(width, "i1")
     rows = range(len(c))
     tops = _largest(out, unit, block, width, operands, len(c))
-    finished = [_row(out, unit, block, width, operands, row, tops[row], c[row]) for row in rows]
+    scales = [_scales(out, unit, width, tops[row], c[row]) for row in rows]
+    sums = _sums(out, unit, block, width, operands, [one.down for one in scales])
+    finished = [_finished(out, unit, block, width, sums[row], scales[row], c[row]) for row in rows]
     flags = finished[0][1]
     for _, more in finished[1:]:
         flags = out.binary("or", flags_kind, flags, more)
@@ -216,20 +218,27 @@ def _scales(out: Emitter, unit: Unit, width: int, top: str, c: str) -> _Scales:
                    empty, flags)
 
 
-def _row(out: Emitter, unit: Unit, block: Block, width: int, operands: Operands, row: int,
-         top: str, c: str) -> tuple[str, str]:
-    """One row of a block: (result, lanes that must be done again)."""
+def _sums(out: Emitter, unit: Unit, block: Block, width: int, operands: Operands,
+          down: Sequence[str]) -> list[list[str]]:
+    """The cut products of each row, added: one integer vector, or two where one would overflow."""
     word, kind = vector(width, "i32"), vector(width, "float")
-    scales = _scales(out, unit, width, top, c)
-    # Two sums where 32 products of 25 fraction bits would overflow one.
     parts = 2 if len(block.ks) > 16 and unit.fraction > 20 else 1
-    sums = [""] * parts
+    sums = [[""] * parts for _ in down]
     for i, k in enumerate(block.ks):
-        left = out.splat(width, "float", operands.a_value(out, row, k))
-        product = out.binary("fmul", kind, left, operands.b_value(out, k))
-        cut = out.cast("fptosi", kind, out.binary("fmul", kind, product, scales.down), word)
-        part = i % parts
-        sums[part] = cut if not sums[part] else out.binary("add", word, sums[part], cut)
+        column = operands.b_value(out, k)
+        for row, scale in enumerate(down):
+            left = out.splat(width, "float", operands.a_value(out, row, k))
+            product = out.binary("fmul", kind, left, column)
+            cut = out.cast("fptosi", kind, out.binary("fmul", kind, product, scale), word)
+            held = sums[row][i % parts]
+            sums[row][i % parts] = out.binary("add", word, held, cut) if held else cut
+    return sums
+
+
+def _finished(out: Emitter, unit: Unit, block: Block, width: int, sums: Sequence[str],
+              scales: _Scales, c: str) -> tuple[str, str]:
+    """c joins a row's sum, which is rounded: (result, lanes that must be done again)."""
+    word, kind = vector(width, "i32"), vector(width, "float")
     carried = out.cast("fptosi", kind, out.binary("fmul", kind, c, scales.down), word)
     flags = scales.flags
     if len(block.ks) * 4 + 2 << unit.fraction >= 1 << 31:
