@@ -124,7 +124,11 @@ class Mbarriers:
             self._world.clock(event.cta, event.warp).bump()
 
     def _touch(self, event: Mbarrier | CpAsyncArrive) -> None:
-        """The object's bytes: init and inval write them, all else is atomic."""
+        """The object's bytes: init and inval write them, all else is atomic.
+
+        Operations on the object do not exclude each other, and ending it needs no more than their
+        order in lockstep, so that all but init and inval count as strong reads of its bytes.
+        """
         cta = self._world.cta(event.cta)
         clock = cta.clocks[event.warp]
         lanes = lanes_of(event.mask)
@@ -132,10 +136,9 @@ class Mbarriers:
         if (addresses % 8).any():
             return
         ordinary = isinstance(event, Mbarrier) and event.op in ("init", "inval")
-        waits = isinstance(event, Mbarrier) and event.op in _WAITS
         self._races.touch(Touch(
             clock=clock, row=event.warp, epoch=clock.now, site=event.site, space="shared",
-            write=not waits, strength=0 if ordinary else 1 + Level.CLUSTER, addresses=addresses,
+            write=ordinary, strength=0 if ordinary else 1 + Level.CLUSTER, addresses=addresses,
             by=lanes.astype(np.int64), size=8), cta.shared)
 
     # -- life ------------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ atomic continues the one that it finds, so a counter that four CTAs bump carries
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,39 +46,47 @@ class _How(NamedTuple):
     releasing: bool
 
 
-@dataclass(slots=True)
 class _Publication:
     """What some lanes of one CTA published at a word, as snapshots until somebody reads it.
 
+    Never changed by later accesses, so that words which are always accessed together share it.
     Knowledge only grows, so of one set of lanes the latest snapshot is enough.
     """
 
-    gathered: Knowledge = field(default_factory=Knowledge)
-    snapshots: dict[tuple[int, int], Snapshot] = field(default_factory=dict)
-    #: Which lanes of which warp have received it as it is now.
-    taken: dict[tuple[int, int], int] = field(default_factory=dict)
+    __slots__ = ("_gathered", "_snapshots", "taken")
 
-    def add(self, snapshot: Snapshot, mask: int) -> None:
-        self.snapshots[snapshot.warp, mask] = snapshot
-        self.taken.clear()
-        if len(self.snapshots) > _FOLD:
-            self.knowledge()
+    def __init__(self, snapshots: dict[tuple[int, int], Snapshot], gathered: Knowledge) -> None:
+        self._snapshots = snapshots
+        self._gathered = gathered
+        #: Which lanes of which warp have received it.
+        self.taken: dict[tuple[int, int], int] = {}
+
+    def extended(self, snapshot: Snapshot, mask: int) -> _Publication:
+        """With the knowledge of further lanes."""
+        if len(self._snapshots) >= _FOLD:
+            return _Publication({(snapshot.warp, mask): snapshot}, self.knowledge())
+        return _Publication({**self._snapshots, (snapshot.warp, mask): snapshot}, self._gathered)
 
     def is_from(self, event: Access, mask: int) -> bool:
         """Whether nobody but the one lane in `mask` published: it knows what it did itself."""
-        return (not self.gathered.parts and mask & (mask - 1) == 0
+        return (not self._gathered.parts and mask & (mask - 1) == 0
                 and all(key == (event.warp, mask) and snapshot.cta == event.cta
-                        for key, snapshot in self.snapshots.items()))
+                        for key, snapshot in self._snapshots.items()))
 
     def knowledge(self) -> Knowledge:
-        if self.snapshots:
+        """The join of everything that was published."""
+        if self._snapshots:
             gathering = Gathering()
-            gathering.join(self.gathered)
-            for (_, mask), snapshot in self.snapshots.items():
+            gathering.join(self._gathered)
+            for (_, mask), snapshot in self._snapshots.items():
                 gathering.add(snapshot, mask)
-            self.gathered = gathering.knowledge()
-            self.snapshots.clear()
-        return self.gathered
+            self._gathered = gathering.knowledge()
+            self._snapshots = {}
+        return self._gathered
+
+
+_Word: TypeAlias = dict[_How, _Publication]
+_NOTHING = _Publication({}, Knowledge())
 
 
 class Publications:
@@ -88,7 +95,7 @@ class Publications:
     def __init__(self, world: World) -> None:
         self._world = world
         #: (owner CTA or -1 for global) -> word address -> publications
-        self._words: dict[int, dict[int, dict[_How, _Publication]]] = {}
+        self._words: dict[int, dict[int, _Word]] = {}
         self._fences: dict[tuple[Level, int], Knowledge] = {}
 
     def on(self, event: Access, owner: int, addresses: NDArray[np.int64]) -> None:
@@ -99,37 +106,44 @@ class Publications:
                 for address in addresses.tolist():
                     words.pop(address, None)
             return
-        by_word = _by_word(lanes_of(event.mask), addresses)
+        by_word = _by_word(event.mask, addresses)
         family = self._world.family(event.site)
         if words and event.kind != "write" and family != "red":
-            for address, mask in by_word.items():
-                self._receive(event, mask, words.get(address))
+            self._receive(event, by_word, words)
         if event.kind != "read":
             self._publish(event, by_word, self._words.setdefault(owner, {}))
 
-    def _publish(self, event: Access, by_word: dict[int, int],
-                 words: dict[int, dict[_How, _Publication]]) -> None:
+    def _publish(self, event: Access, by_word: dict[int, int], words: dict[int, _Word]) -> None:
         clock = self._world.clock(event.cta, event.warp)
         how = _How(event.cta, _level(event), event.semantics in _RELEASING)
         if not how.releasing and len(by_word) > _FLAGS and not _has_fenced(clock):
             return
         snapshot = clock.snapshot()
+        fresh: dict[tuple[int, int], _Word] = {}
         for address, mask in by_word.items():
-            word = words.setdefault(address, {})
-            if event.kind == "write":
-                word.clear()
-            word.setdefault(how, _Publication()).add(snapshot, mask)
+            old: _Word = words.get(address, _EMPTY) if event.kind == "atomic" else _EMPTY
+            known = fresh.get((id(old), mask))
+            if known is None:
+                publication = old.get(how, _NOTHING).extended(snapshot, mask)
+                known = fresh[id(old), mask] = {**old, how: publication}
+            words[address] = known
         clock.bump()
 
-    def _receive(self, event: Access, mask: int, word: dict[_How, _Publication] | None) -> None:
-        if not word:
-            return
+    def _receive(self, event: Access, by_word: dict[int, int], words: dict[int, _Word]) -> None:
+        """Take in what the words publish, each publication once."""
+        found: dict[int, tuple[_How, _Publication, int]] = {}
+        for address, mask in by_word.items():
+            for how, publication in words.get(address, _EMPTY).items():
+                earlier = found.get(id(publication))
+                found[id(publication)] = (how, publication,
+                                          mask if earlier is None else mask | earlier[2])
         clock = self._world.clock(event.cta, event.warp)
         who = (event.cta, event.warp)
-        for how, publication in word.items():
-            if mask & ~publication.taken.get(who, 0) == 0 or publication.is_from(event, mask):
+        for how, publication, mask in found.values():
+            taken = publication.taken.get(who, 0)
+            if mask & ~taken == 0 or publication.is_from(event, mask):
                 continue
-            publication.taken[who] = publication.taken.get(who, 0) | mask
+            publication.taken[who] = taken | mask
             clock.receive(mask, publication.knowledge(), routes(
                 releasing=how.releasing, acquiring=event.semantics in _ACQUIRING,
                 write_level=how.level, read_level=_level(event),
@@ -161,15 +175,20 @@ class Publications:
         clock.bump()
 
 
+_EMPTY: _Word = {}
 _SEQUENCE = tuple((row, row) for row in range(FENCED_HARD))
 
 
-def _by_word(lanes: NDArray[np.intp], addresses: NDArray[np.int64]) -> dict[int, int]:
-    """Word address -> mask of the lanes that touch it."""
+def _by_word(mask: int, addresses: NDArray[np.int64]) -> dict[int, int]:
+    """Word address -> mask of the lanes that touch it.
+
+    With more words than a few flags all lanes stand for all words: they run in lockstep, so that
+    only warnings about lockstep can be lost, and words that go together can share their state.
+    """
     masks: dict[int, int] = {}
-    for lane, address in zip(lanes.tolist(), addresses.tolist(), strict=True):
+    for lane, address in zip(lanes_of(mask).tolist(), addresses.tolist(), strict=True):
         masks[address] = masks.get(address, 0) | 1 << lane
-    return masks
+    return masks if len(masks) <= _FLAGS else dict.fromkeys(masks, mask)
 
 
 def _has_fenced(clock: WarpClock) -> bool:

@@ -125,6 +125,8 @@ class Page:
     def _extend(self, cells: int) -> None:
         more = max(cells, 2 * len(self.writes)) - len(self.writes)
         self.writes = np.pad(self.writes, (0, more))
+        if self.values is not None:
+            self.values = np.pad(self.values, (0, more * self.granule), constant_values=-1)
         for slot in self.slots.values():
             slot.records = np.pad(slot.records, (0, more))
             slot.masks = np.pad(slot.masks, (0, more))

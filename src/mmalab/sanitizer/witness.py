@@ -35,6 +35,7 @@ from mmalab.sanitizer.clocks import (
     SCOPELESS,
 )
 from mmalab.sanitizer.copies import CopyQueues
+from mmalab.sanitizer.guesses import guesses
 from mmalab.sanitizer.lanes import COPIES, WarpClock
 from mmalab.sanitizer.world import World
 
@@ -114,6 +115,7 @@ class Judge:
     def __init__(self, world: World, queues: CopyQueues) -> None:
         self._world = world
         self._queues = queues
+        self._guesses = guesses(world.program)
         #: Which (mbarrier address, phase) has received an epoch (CTA, row, lane, clock), if any.
         self.published: Callable[[int, int, int, int], tuple[int, int] | None] = _unpublished
 
@@ -126,6 +128,8 @@ class Judge:
                 earlier.cta, earlier.warp, touch.clock.warp):
             return
         verdict = self._verdict(pair, earlier)
+        if verdict is None:
+            return
         world.reports.raced(touch.clock.cta, touch.site)
         world.reports.raced(earlier.cta, earlier.site)
         key = (earlier.site,)
@@ -138,7 +142,9 @@ class Judge:
 
     # -- the verdict -----------------------------------------------------------------------------
 
-    def _verdict(self, pair: Pair, earlier: _Earlier) -> Verdict:
+    def _verdict(self, pair: Pair, earlier: _Earlier) -> Verdict | None:
+        if self._same_in_shared(pair, earlier) or self._only_a_guess(pair, earlier):
+            return None
         if self._holds(PRACTISED, pair, earlier):
             return self._lockstep(pair, earlier)
         if self._is_mbarrier(earlier.site) or self._is_mbarrier(pair.touch.site):
@@ -146,6 +152,25 @@ class Judge:
         if earlier.row >= pair.touch.clock.warps:
             return self._copy(pair, earlier)
         return self._plain(pair, earlier)
+
+    def _same_in_shared(self, pair: Pair, earlier: _Earlier) -> bool:
+        """Warps that hold copies of one value store it redundantly: Triton's replicated layouts.
+
+        The same in global memory is a warning (decision A2).
+        """
+        return bool(pair.same_value and earlier.write and pair.touch.space == "shared"
+                    and not pair.touch.copies and earlier.row < pair.touch.clock.warps)
+
+    def _only_a_guess(self, pair: Pair, earlier: _Earlier) -> bool:
+        """A weak read that only starts a compare-and-swap loop, against the atomics of others.
+
+        The CUDA guide's pattern for atomics of one's own: the swap checks what the read guessed.
+        """
+        touch = pair.touch
+        if touch.strength and not earlier.strength and not earlier.write:
+            return earlier.site in self._guesses
+        return bool(earlier.strength and earlier.write and not touch.write and not touch.strength
+                    and touch.site in self._guesses)
 
     def _holds(self, relation: int, pair: Pair, earlier: _Earlier) -> bool:
         one = np.array([[pair.by, earlier.cta, earlier.row, pair.lane, earlier.clock]], np.int64)

@@ -108,7 +108,7 @@ class Cta:
             WarpClock(index, warp, self.warps, _exists(threads - warp * LANES), start)
             for warp in range(self.warps)
         ]
-        self.shared = Page(0, 1 << 12)
+        self.shared = Page(0, 1 << 12, keeps_values=True)
         #: What ended threads had done: they count as arrived at barriers without a count.
         self.ended = Gathering()
 
