@@ -273,12 +273,10 @@ def sqrt(a: Floats, rounding: str = "rn") -> Floats:
 
 def _scaled_residual(a: Double, root: Double) -> Double:
     """The sign of a - root * root, free of overflow and underflow."""
-    scale = np.ldexp(1.0, -2 * (_exponent(root) // 1))
-    half = np.ldexp(1.0, -_exponent(root))
-    usual = np.abs(_exponent(root)) < 500
-    scaled_a, scaled_root = np.where(usual, a * scale, 1.0), np.where(usual, root * half, 1.0)
-    p, e = _two_product(scaled_root, scaled_root)
-    return np.asarray((scaled_a - p) - e)
+    # Two steps: the square of the scale could overflow.
+    scale = np.ldexp(1.0, -_exponent(root))
+    p, e = _two_product(root * scale, root * scale)
+    return np.asarray((a * scale * scale - p) - e)
 
 
 def _by_fractions(start: Double, lanes: NDArray[np.bool_], exact: Callable[[Any], Fraction],
