@@ -35,9 +35,12 @@ if TYPE_CHECKING:
     from mmalab.ptx.operations import Given
 
 __all__ = ["FormLike", "OperandLike", "check_operands", "checked_name", "checked_type",
-           "operand_of"]
+           "operand_of", "refuse_special"]
 
 _NAME = re.compile(IDENTIFIER, re.ASCII)
+_SPECIAL = re.compile(
+    r"%(?:n?tid|n?ctaid|n?clusterid|n?cluster_n?ctaid|cluster_n?ctarank|laneid|n?warpid|n?smid"
+    r"|gridid|lanemask_\w+|clock\w*|globaltimer\w*|dynamic_smem_size|total_smem_size)(?:\.[xyz])?")
 _NODES = (Address, Call, Immediate, Name, Negated, Pair, Register, Sink, Vector)
 
 
@@ -150,6 +153,16 @@ def check_operands(opcode: str, nodes: Sequence[Operand], form: FormLike | None)
         if isinstance(node, Address) != (spec.role == "address"):
             is_ = "an address" if isinstance(node, Address) else "no address"
             raise UsageError(f"{opcode}: operand {spec.name} is {is_}", legal=_shown(spec))
+
+
+def refuse_special(opcode: str, nodes: Sequence[Operand]) -> None:
+    """Raise UsageError for a special register where ptxas takes none: outside mov and cvt."""
+    if opcode.partition(".")[0] in ("mov", "cvt"):
+        return
+    for node in nodes:
+        if isinstance(node, Register) and _SPECIAL.fullmatch(node.name):
+            raise UsageError(f"{opcode}: {node.name}", "is read by mov and cvt alone",
+                             legal=f'b.mov("u32", "{node.name}")')
 
 
 def _range(least: int, most: int) -> str:

@@ -28,7 +28,14 @@ from operator import index
 from typing import TYPE_CHECKING
 
 from mmalab.errors import UsageError
-from mmalab.ptx.arguments import FormLike, check_operands, checked_name, checked_type, operand_of
+from mmalab.ptx.arguments import (
+    FormLike,
+    check_operands,
+    checked_name,
+    checked_type,
+    operand_of,
+    refuse_special,
+)
 from mmalab.ptx.declarations import TYPES
 from mmalab.ptx.lexer import OPCODE
 from mmalab.ptx.nodes import (
@@ -205,6 +212,8 @@ class KernelBuilder(Operations):
         if _OPCODE.fullmatch(opcode) is None:
             raise UsageError(f"{opcode!r} is not spelled like an opcode", legal="add.s32")
         nodes = tuple(operand_of(item, opcode) for item in operands)
+        if not unchecked:
+            refuse_special(opcode, nodes)
         if self._arity is not None and not unchecked:
             check_operands(opcode, nodes, self._arity(opcode))
         self._write(statement_text(Instruction(opcode, nodes, self._guard)), comment)

@@ -22,12 +22,13 @@ from mmalab.ptx.nodes import Immediate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["MAX_DEPTH", "immediate", "integer"]
+__all__ = ["MAX_DEPTH", "hexadecimal_float", "immediate", "integer"]
 
 #: Nesting of parentheses and prefix operators that is still read.
 MAX_DEPTH = 32
 
 _MASK = (1 << 64) - 1
+_FLOATS = {"f": ">f", "F": ">f", "d": ">d", "D": ">d"}
 _LEVELS: dict[str, int] = {
     "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, "<=": 7, ">": 7, ">=": 7,
     "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10,
@@ -42,10 +43,16 @@ def immediate(cursor: Cursor) -> Immediate:
     value, _ = _expression(cursor, 0)
     text = cursor.text[start : cursor.last]
     if kind == "number" and text == word:
-        exact = word[:2] in ("0f", "0F", "0d", "0D")
-        bits = int.from_bytes(bytes.fromhex(word[2:])) if exact else None
-        return Immediate(value, word, bits)
+        return hexadecimal_float(word) if word[1:2] in _FLOATS else Immediate(value, word)
     return Immediate(value, squeeze(text))
+
+
+def hexadecimal_float(word: str) -> Immediate:
+    """Make the node of ``0f3F800000`` or ``0d3FF0000000000000``."""
+    exact = bytes.fromhex(word[2:])
+    value = struct.unpack(_FLOATS[word[1]], exact)[0]
+    # One NaN object for all NaNs: tuples that hold it then compare equal; `bits` has the payload.
+    return Immediate(_canonical(value), word, int.from_bytes(exact))
 
 
 def integer(cursor: Cursor, what: str, *, in_angles: bool = False) -> int:
@@ -144,10 +151,8 @@ def _literal(cursor: Cursor) -> _Value:
 def _number(word: str) -> int | float | None:
     """Read a literal; None is an integer of more than 64 bits."""
     head = word[:2].lower()
-    if head == "0f":
-        return _canonical(struct.unpack(">f", bytes.fromhex(word[2:]))[0])
-    if head == "0d":
-        return _canonical(struct.unpack(">d", bytes.fromhex(word[2:]))[0])
+    if head in ("0f", "0d"):
+        return hexadecimal_float(word).value
     if head not in ("0x", "0b") and ("." in word or "e" in word or "E" in word):
         return float(word)
     digits = word.rstrip("U").lower()
@@ -160,7 +165,6 @@ def _number(word: str) -> int | float | None:
 
 
 def _canonical(value: float) -> float:
-    # One NaN object for all NaNs: tuples that hold it then compare equal; `bits` has the payload.
     return math.nan if math.isnan(value) else value
 
 

@@ -16,8 +16,8 @@ import re
 from dataclasses import dataclass
 
 from mmalab.errors import SourceError
-from mmalab.ptx.expressions import immediate, integer
-from mmalab.ptx.lexer import Cursor
+from mmalab.ptx.expressions import hexadecimal_float, immediate, integer
+from mmalab.ptx.lexer import IDENTIFIER, Cursor
 from mmalab.ptx.nodes import (
     Address,
     Call,
@@ -251,6 +251,8 @@ def _list(cursor: Cursor, scope: Scope) -> tuple[Operand, ...]:
 _REGISTER = re.compile(r"%[\w$]++(?:\.[xyzwrgba](?!\w))?", re.ASCII)
 _PLAIN = re.compile(
     r"(?P<number>-?(?:0|[1-9]\d{0,17}))"
+    rf"|(?P<name>(?!WARP_SZ\Z){IDENTIFIER})"
+    r"|(?P<float>0[fF][0-9a-fA-F]{8})"
     r"|\[[ ]*+(?P<base>%[\w$]++)[ ]*+(?:\+[ ]*+(?P<offset>-?(?:0|[1-9]\d{0,17}))[ ]*+)?\]"
     r"|\{(?P<items>[^{}\[\]]*+)\}",
     re.ASCII,
@@ -316,6 +318,10 @@ class Memo(dict[str, Operand]):
         kind = found.lastgroup
         if kind == "number":
             return Immediate(int(text), text)
+        if kind == "name":
+            return Register(text) if self.scope.is_register(text) else Name(text)
+        if kind == "float":
+            return hexadecimal_float(text)
         if kind == "items":
             items = tuple([self[item.strip(" \t\r\n")] for item in found["items"].split(",")])
             return Vector(items) if _ITEMS.issuperset(map(type, items)) else None
