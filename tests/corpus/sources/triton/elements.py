@@ -83,7 +83,10 @@ def lock_update(lock, total, count, x, BLOCK: tl.constexpr):
     while tl.atomic_cas(lock, 0, 1) == 1:
         pass
     seen = tl.load(count)
-    tl.store(total, tl.load(total) + v)
+    before = tl.load(total)
+    # Every thread loads, one stores: without a barrier between, the text would have a race.
+    tl.debug_barrier()
+    tl.store(total, before + v)
     tl.store(count, seen + 1)
     tl.debug_barrier()
     tl.atomic_xchg(lock, 0)
