@@ -313,6 +313,11 @@ SINGLES = {
 }
 
 
+def repeats(layout):
+    """Whether a layout of either implementation has a value twice."""
+    return not Layout(layout.shape, layout.stride).is_injective
+
+
 def agree(ours, theirs, layouts):
     """Whether both gave the same layout, or None where either refuses."""
     found = attempt(ours, *layouts)
@@ -322,6 +327,8 @@ def agree(ours, theirs, layouts):
         expected = theirs(*map(of_oracle, layouts))
     except (ValueError, oracle.LayoutError):
         return None
+    if "product" in ours.__name__ and repeats(expected) and not repeats(found):
+        return None  # its bound is too small for ragged gaps, and copies overlap
     return without_idle_strides(found) == without_idle_strides(expected)
 
 

@@ -288,9 +288,10 @@ def logical_product(block: Layout, tiler: Tiler) -> Layout:
     if isinstance(tiler, tuple):
         return _by_mode(logical_product, block, tiler)
     tiler = _as_layout(tiler)
-    return make_layout(
-        block, compose(complement(block, block.size * tiler.cosize), tiler)
-    )
+    # Where strides leave ragged gaps, CuTe's bound (block.size * tiler.cosize) can end before the
+    # last copy, which then falls onto the block; this bound leaves room for every copy above it.
+    rest = complement(block, 2 * block.cosize * tiler.cosize)
+    return make_layout(block, compose(rest, tiler))
 
 
 def _zipped(operation: Callable[[Layout, Any], Layout], layout: Layout, tiler: Tiler) -> Layout:
