@@ -51,16 +51,14 @@ def unit(name: str | Unit) -> Unit:
 
 def _canonical(name: str) -> str:
     chip, *parts = name.split(".")
+    parts = [part for part in parts if part != "rn"]
     kept: list[str] = []
     for i, part in enumerate(parts):
         # A type said twice is A = B; the accumulator stands last and is never dropped.
         last = i == len(parts) - 1 or parts[i + 1] == "satfinite"
-        if kept and part == kept[-1] and not last:
-            continue
-        kept.append(part)
-    if kept[-1:] != ["f64"] or kept.count("f64") > 1:
-        return ".".join([re.sub(r"(?<=\d)[af]$", "", chip), *kept])
-    return name
+        if last or part not in kept[-1:]:
+            kept.append(part)
+    return ".".join([re.sub(r"(?<=\d)[af]$", "", chip), *kept])
 
 
 def _nearest(name: str) -> list[str]:
