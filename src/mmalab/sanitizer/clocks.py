@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from functools import cache, lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,8 @@ from numpy.typing import NDArray
 __all__ = [
     "EXECUTION", "FENCED_HARD", "FENCED_PRACTISED", "HARD", "LANES", "LEVELS", "OFFERED_HARD",
     "OFFERED_PRACTISED", "OFFERED_SCOPELESS", "ORDER", "PRACTISED", "RELATIONS", "SCOPELESS",
-    "SOFT", "Clocks", "Knowledge", "Level", "Route", "lanes_of", "level_of", "mask_of", "accepted", "flags_of", "only", "routes",
+    "SOFT", "Clocks", "Knowledge", "Level", "Route", "lanes_of", "level_of",
+    "mask_of", "mask_of_lanes", "accepted", "flags_of", "only", "routes",
 ]
 
 LANES = 32
@@ -95,6 +96,11 @@ def mask_of(flags: NDArray[np.bool_]) -> int:
     return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
+def mask_of_lanes(lanes: NDArray[np.int64]) -> int:
+    """The mask with the bits of the given lanes set."""
+    return int(np.bitwise_or.reduce(np.left_shift(1, lanes), initial=0))
+
+
 class Knowledge:
     """What one observer knows, per CTA. Never changed after it was built."""
 
@@ -124,9 +130,11 @@ class Knowledge:
             parts[cta] = fresh
         return Knowledge(parts)
 
-    def look(self, relation: int, cta: NDArray[np.int64], row: NDArray[np.int64],
-             lane: NDArray[np.int64]) -> NDArray[np.uint32]:
+    def look(self, relation: int, cta: NDArray[np.int64] | int, row: NDArray[np.int64],
+             lane: NDArray[Any]) -> NDArray[np.uint32]:
         """Counters known for the given actors' lanes (0 where nothing is known)."""
+        if isinstance(cta, int):
+            return self._look_in(relation, cta, row, lane)
         first = int(cta[0])
         if (cta == first).all():
             return self._look_in(relation, first, row, lane)
@@ -137,7 +145,7 @@ class Knowledge:
         return known
 
     def _look_in(self, relation: int, cta: int, row: NDArray[np.int64],
-                 lane: NDArray[np.int64]) -> NDArray[np.uint32]:
+                 lane: NDArray[Any]) -> NDArray[np.uint32]:
         part = self.parts.get(cta)
         if part is None:
             return np.zeros(len(row), np.uint32)

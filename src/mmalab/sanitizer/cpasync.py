@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.emulator.events import CpAsync, CpAsyncCommit, CpAsyncWait
-from mmalab.sanitizer.clocks import ORDER, lanes_of
+from mmalab.sanitizer.clocks import ORDER, lanes_of, mask_of_lanes
 from mmalab.sanitizer.copies import CopyQueues
 from mmalab.sanitizer.lanes import COPIES
 from mmalab.sanitizer.races import Races
-from mmalab.sanitizer.witness import Touch
+from mmalab.sanitizer.touch import Touch
 from mmalab.sanitizer.world import World
 
 __all__ = ["CpAsyncRule"]
@@ -40,11 +40,12 @@ class CpAsyncRule:
         queue = self._queues.of(event.cta, event.warp)
         lanes = lanes_of(event.mask)
         epochs = queue.epoch[lanes]
-        for epoch in np.unique(epochs).tolist():
+        for epoch in sorted(set(epochs.tolist())):
             here = lanes[epochs == epoch]
-            for size in np.unique(event.read_sizes[here]).tolist():
+            sizes = event.read_sizes[here]
+            for size in sorted(set(sizes.tolist())):
                 if size:
-                    readers = here[event.read_sizes[here] == size]
+                    readers = here[sizes == size]
                     self._touch(event, readers, epoch, event.sources, int(size), write=False)
             self._touch(event, here, epoch, event.destinations, event.size, write=True)
 
@@ -54,7 +55,7 @@ class CpAsyncRule:
         touch = Touch(
             clock=cta.clocks[event.warp], row=cta.warps + event.warp, epoch=epoch,
             site=event.site, space="shared" if write else "global", write=write, strength=0,
-            addresses=addresses[lanes].astype(np.int64), by=lanes.astype(np.int64), size=size)
+            addresses=addresses[lanes].astype(np.int64), mask=mask_of_lanes(lanes), size=size)
         self._races.touch(touch, cta.shared if write else None)
 
     def commit(self, event: CpAsyncCommit) -> None:

@@ -18,6 +18,7 @@ PRACTISED because :attr:`WarpClock.together` says that the two lanes run in lock
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +92,6 @@ class Gathering:
             if lanes & mask:
                 self.join(knowledge)
         part = self._own_part(source.cta, source.warps)
-        rows = [source.warp, source.warps + source.warp]
         own = part[:, source.warp :: source.warps]
         if mask & source.exists == source.exists:
             np.maximum(own, source.own, out=own)
@@ -147,33 +147,38 @@ class WarpClock:
         gathering.add(self, mask)
         return gathering.knowledge()
 
-    def covers(self, relation: int, by: NDArray[np.int64], cta: NDArray[np.int64],
-               row: NDArray[np.int64], lane: NDArray[np.int64], clock: NDArray[np.int64],
+    def covers(self, relation: int, by: NDArray[np.int64], cta: NDArray[np.int64] | None,
+               row: NDArray[np.int64], lane: NDArray[Any], clock: NDArray[np.int64],
                ) -> NDArray[np.bool_]:
-        """Which epochs (cta, row, lane, clock) [n] are ordered before lane ``by[n]`` now."""
-        known = self._look(relation, by, cta, row, lane)
-        done = known >= clock
+        """Which epochs (cta, row, lane, clock) [n] are ordered before lane ``by[n]`` now.
+
+        `cta` None: all of them are of this warp's CTA.
+        """
+        done = self._look(relation, by, cta, row, lane) >= clock
         if done.all():
             return done
-        mine = (row % self.warps == self.warp) & (cta == self.cta) & ~done
+        mine = (row % self.warps == self.warp) & ~done
+        if cta is not None:
+            mine &= cta == self.cta
         if mine.any():
             near = self._near(relation, by, lane) & mine
             own = self.own[relation].reshape(-1).take((row // self.warps) * LANES + lane)
             done |= near & (own >= clock)
         return done
 
-    def _look(self, relation: int, by: NDArray[np.int64], cta: NDArray[np.int64],
-              row: NDArray[np.int64], lane: NDArray[np.int64]) -> NDArray[np.uint32]:
+    def _look(self, relation: int, by: NDArray[np.int64], cta: NDArray[np.int64] | None,
+              row: NDArray[np.int64], lane: NDArray[Any]) -> NDArray[np.uint32]:
         if len(self.parts) == 1:
-            return self.parts[0][1].look(relation, cta, row, lane)
+            return self.parts[0][1].look(relation, self.cta if cta is None else cta, row, lane)
         known = np.zeros(len(by), np.uint32)
         for mask, knowledge in self.parts:
             here = (mask >> by) & 1 == 1
             if here.any():
-                known[here] = knowledge.look(relation, cta[here], row[here], lane[here])
+                known[here] = knowledge.look(relation, self.cta if cta is None else cta[here],
+                                             row[here], lane[here])
         return known
 
-    def _near(self, relation: int, by: NDArray[np.int64], lane: NDArray[np.int64],
+    def _near(self, relation: int, by: NDArray[np.int64], lane: NDArray[Any],
               ) -> NDArray[np.bool_]:
         if relation not in SOFT:
             return np.asarray(by == lane, np.bool_)

@@ -38,7 +38,7 @@ from mmalab.sanitizer.clocks import (
 from mmalab.sanitizer.copies import CopyQueues
 from mmalab.sanitizer.lanes import Gathering
 from mmalab.sanitizer.races import Races
-from mmalab.sanitizer.witness import Touch
+from mmalab.sanitizer.touch import Touch
 from mmalab.sanitizer.world import World
 
 __all__ = ["Mbarriers"]
@@ -139,7 +139,7 @@ class Mbarriers:
         self._races.touch(Touch(
             clock=clock, row=event.warp, epoch=clock.now, site=event.site, space="shared",
             write=ordinary, strength=0 if ordinary else 1 + Level.CLUSTER, addresses=addresses,
-            by=lanes.astype(np.int64), size=8), cta.shared)
+            mask=event.mask, size=8), cta.shared)
 
     # -- life ------------------------------------------------------------------------------------
 

@@ -22,17 +22,18 @@ from mmalab.emulator import events as ev
 from mmalab.emulator.program import Program
 from mmalab.findings import Finding
 from mmalab.sanitizer.barriers import CtaBarriers
-from mmalab.sanitizer.clocks import lanes_of, level_of, mask_of
+from mmalab.sanitizer.clocks import lanes_of, level_of, mask_of_lanes
 from mmalab.sanitizer.copies import CopyQueues
 from mmalab.sanitizer.cpasync import CpAsyncRule
 from mmalab.sanitizer.mbarrier import Mbarriers
 from mmalab.sanitizer.publications import Publications
 from mmalab.sanitizer.races import Races
 from mmalab.sanitizer.shadow import Page
+from mmalab.sanitizer.touch import Touch
 from mmalab.sanitizer.uninitialised import Uninitialised
 from mmalab.sanitizer.unchecked import unchecked_waits
 from mmalab.sanitizer.warps import WarpRules
-from mmalab.sanitizer.witness import Judge, Touch
+from mmalab.sanitizer.witness import Judge
 from mmalab.sanitizer.world import LaunchShape, World
 
 __all__ = ["HappensBefore"]
@@ -55,9 +56,9 @@ class HappensBefore:
         self._world = World(program, launch)
         queues = CopyQueues()
         judge = Judge(self._world, queues)
-        self._races = Races(self._world, judge)
-        self._publications = Publications(self._world)
         self._uninitialised = Uninitialised(self._world)
+        self._races = Races(self._world, judge, self._uninitialised)
+        self._publications = Publications(self._world)
         self._copies = CpAsyncRule(self._world, self._races, queues)
         self._mbarriers = Mbarriers(self._world, self._races, queues)
         judge.published = self._mbarriers.published
@@ -91,60 +92,49 @@ class HappensBefore:
     # -- accesses --------------------------------------------------------------------------------
 
     def _access(self, event: ev.Access) -> None:
-        event = self._inside(event)
         if not event.mask or event.space in ("const", "param"):
             return
-        if event.space == "local":
-            self._uninitialised.on(event, event.cta)
-            return
-        self._warps.collisions(event)
         lanes = lanes_of(event.mask)
         if event.space == "global":
-            self._touch(event, lanes, None, _GLOBAL)
+            self._touch(event, event.addresses[lanes].astype(np.int64), None, _GLOBAL)
+        elif event.space == "local":
+            if event.addresses[lanes].max() < max(self._world.program.local_bytes, 1):
+                self._uninitialised.local(event)
         elif event.owners is None:
-            self._shared(event, lanes, event.cta)
+            self._shared(event, event.cta)
         else:
             owners = event.owners[lanes]
             for owner in np.unique(owners).tolist():
-                here = lanes[owners == owner]
-                self._shared(_restricted(event, here), here, owner)
+                self._shared(_restricted(event, lanes[owners == owner]), owner)
 
-    def _inside(self, event: ev.Access) -> ev.Access:
-        """The access without lanes far outside of memory: the machine reports those."""
-        limit = {"shared": _SHARED, "local": self._world.program.local_bytes}.get(event.space)
-        if limit is None or event.owners is not None:
-            return event
-        beyond = event.addresses[lanes_of(event.mask)] >= limit
-        if not beyond.any():
-            return event
-        return replace(event, mask=event.mask & ~mask_of(event.addresses >= limit))
-
-    def _shared(self, event: ev.Access, lanes: NDArray[np.int64], owner: int) -> None:
-        self._uninitialised.on(event, owner)
-        self._touch(event, lanes, self._world.cta(owner).shared, owner)
-
-    def _touch(self, event: ev.Access, lanes: NDArray[np.int64], page: Page | None, owner: int,
-               ) -> None:
-        clock = self._world.clock(event.cta, event.warp)
-        addresses = event.addresses[lanes].astype(np.int64)
-        if event.kind != "read" and page is not None and self._mbarriers.stored(
-                owner, event.warp, event.site, addresses, event.size):
+    def _shared(self, event: ev.Access, owner: int) -> None:
+        addresses = event.addresses[lanes_of(event.mask)].astype(np.int64)
+        if addresses.max() >= _SHARED:
+            # Far outside: the machine reports it, and the shadow need not grow that far.
             return
+        if event.kind == "read" or not self._mbarriers.stored(
+                owner, event.warp, event.site, addresses, event.size):
+            self._touch(event, addresses, self._world.cta(owner).shared, owner)
+
+    def _touch(self, event: ev.Access, addresses: NDArray[np.int64], page: Page | None,
+               owner: int) -> None:
+        clock = self._world.clock(event.cta, event.warp)
+        lanes = lanes_of(event.mask)
+        if event.kind == "write":
+            self._warps.collisions(event, addresses)
         self._races.touch(Touch(
             clock=clock, row=event.warp, epoch=clock.now, site=event.site,
             space="global" if page is None else "shared", write=event.kind != "read",
-            strength=_strength(event), addresses=addresses, by=lanes, size=event.size,
-            values=None if event.values is None else event.values[lanes]), page)
+            strength=_strength(event), addresses=addresses, mask=event.mask, size=event.size,
+            values=None if event.values is None else event.values[lanes],
+            reads=event.kind != "write"), page)
         self._publications.on(event, owner, addresses)
 
     def _copy(self, event: ev.CpAsync) -> None:
         if event.mask:
             self._copies.issue(event)
-            self._uninitialised.copied(event)
 
     def _mbarrier(self, event: ev.Mbarrier) -> None:
-        if event.mask and event.op == "init":
-            self._uninitialised.initialised(event)
         if event.mask:
             self._mbarriers.on(event)
 
@@ -169,8 +159,7 @@ class HappensBefore:
 
 def _restricted(event: ev.Access, lanes: NDArray[np.int64]) -> ev.Access:
     """The event for the lanes that reach one CTA's shared memory, with offsets in it."""
-    mask = sum(1 << lane for lane in lanes.tolist())
-    return replace(event, mask=mask, addresses=event.addresses & np.uint64(_OFFSET), owners=None)
+    return replace(event, mask=mask_of_lanes(lanes), addresses=event.addresses & np.uint64(_OFFSET), owners=None)
 
 
 def _strength(event: ev.Access) -> int:

@@ -17,14 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.sanitizer.clocks import HARD, PRACTISED
-from mmalab.sanitizer.shadow import Column, Page, Portion, Slot, SlotKey
-from mmalab.sanitizer.witness import Judge, Pair, Touch
+from mmalab.sanitizer.shadow import Column, Page, Slot, SlotKey, index
+from mmalab.sanitizer.touch import Touch
+from mmalab.sanitizer.uninitialised import Uninitialised
+from mmalab.sanitizer.witness import Judge, Pair
 from mmalab.sanitizer.world import World
 
 __all__ = ["Races"]
@@ -37,10 +39,13 @@ class _Cells:
     page: Page
     cells: NDArray[np.intp]
     by: NDArray[np.int64]
-    #: Index of the lane's access in the touch, per element.
-    access: NDArray[np.intp]
-    #: The accesses of the touch that fall into this page.
-    chosen: NDArray[np.intp]
+    #: Cells per access, and which accesses of the touch fall into this page.
+    times: int
+    chosen: NDArray[np.int64]
+
+    def access(self, elements: Any) -> Any:
+        """The accesses (index into the touch) that elements belong to."""
+        return self.chosen[elements // self.times]
 
 
 class _Failure(NamedTuple):
@@ -55,71 +60,79 @@ class _Failure(NamedTuple):
 class Races:
     """Checks accesses against shadow memory and enters them into it."""
 
-    def __init__(self, world: World, judge: Judge) -> None:
+    def __init__(self, world: World, judge: Judge, uninitialised: Uninitialised) -> None:
         self._world = world
         self._judge = judge
+        self._uninitialised = uninitialised
+        self._clusters = world.cluster != (1, 1, 1)
 
     def touch(self, touch: Touch, page: Page | None = None) -> None:
         """Check and enter one access. `page` is the shared page, None for global memory."""
-        record = self._record(touch)
-        key = SlotKey(touch.clock.cta, touch.row, touch.strength, touch.write)
-        memory = self._world.memory
-        if page is None:
-            if touch.write:
-                memory.written(touch.addresses)
-            elif memory.read(key, touch.addresses, touch.by, touch.size, record):
-                return
-            portions = memory.portions(touch.addresses, touch.size)
-        else:
-            everything = np.arange(len(touch.addresses))
-            portions = iter((Portion(page, page.cells(touch.addresses, touch.size), everything),))
-        for portion in portions:
-            flat = _flatten(portion, touch)
-            self._check(touch, flat)
-            self._enter(touch, flat, key, record)
-
-    def _record(self, touch: Touch) -> int:
-        mask = int(np.bitwise_or.reduce(np.left_shift(1, touch.by)))
-        return self._world.ledger.note(
+        record = self._world.ledger.note(
             cta=touch.clock.cta, row=touch.row, clock=touch.epoch, warp=touch.clock.warp,
-            site=touch.site, mask=mask, strength=touch.strength, write=touch.write)
+            site=touch.site, mask=touch.mask, strength=touch.strength, write=touch.write)
+        key = SlotKey(touch.clock.cta, touch.row, touch.strength, touch.write)
+        if page is not None:
+            self._portion(touch, page, page.cells(touch.addresses, touch.size),
+                          index(len(touch.addresses)), key, record)
+            return
+        memory = self._world.memory
+        if touch.write:
+            memory.written(touch.addresses)
+        elif memory.read(key, touch.addresses, touch.by, touch.size, record):
+            return
+        for portion in memory.portions(touch.addresses, touch.size):
+            self._portion(touch, *portion, key, record)
+
+    def _portion(self, touch: Touch, page: Page, cells: NDArray[np.intp],
+                 chosen: NDArray[np.int64], key: SlotKey, record: int) -> None:
+        times = cells.shape[1]
+        by = touch.by if len(chosen) == len(touch.by) else touch.by[chosen]
+        if times > 1:
+            by = np.repeat(by, times)
+        flat = _Cells(page, cells.reshape(-1), by, times, chosen)
+        self._check(touch, flat)
+        self._enter(touch, flat, key, record)
 
     def _enter(self, touch: Touch, flat: _Cells, key: SlotKey, record: int) -> None:
         page = flat.page
         if touch.write and not touch.strength:
             page.set_write(flat.cells, (record << 5) + flat.by.astype(np.int32))
         else:
-            clock = touch.clock
-            page.add(key, flat.cells, flat.by, record, self._world.ledger, clock)
+            page.add(key, flat.cells, flat.by, record, self._world.ledger, touch.clock)
         if touch.write and page.values is not None:
-            chosen = flat.chosen
-            offsets = (touch.addresses[chosen] - page.base)[:, None] + np.arange(touch.size)
-            page.values[offsets] = -1 if touch.values is None else touch.values[chosen]
+            offsets = (touch.addresses[flat.chosen] - page.base)[:, None] + index(touch.size)
+            page.values[offsets] = -1 if touch.values is None else touch.values[flat.chosen]
 
     def _check(self, touch: Touch, flat: _Cells) -> None:
-        failures = list(self._against_writes(touch, flat))
-        for slot in flat.page.slots.values():
+        page = flat.page
+        stamps = page.writes.take(flat.cells)
+        touched = stamps.nonzero()[0]
+        if len(touched) < len(stamps) and touch.reads:
+            self._uninitialised.read(touch, page, flat.cells, flat.by, stamps)
+        failures = list(self._against_writes(touch, flat, stamps, touched))
+        for slot in page.slots.values():
             if self._conflicts(touch, slot.key):
                 failures += self._against_slot(touch, flat, slot)
-        if flat.page.spilled:
+        if page.spilled:
             failures += self._against_spilled(touch, flat)
         for failure in failures:
             self._judge.report(self._pair(touch, flat, failure))
 
-    def _against_writes(self, touch: Touch, flat: _Cells) -> Iterator[_Failure]:
-        stamps = flat.page.writes.take(flat.cells)
-        touched = stamps.nonzero()[0]
+    def _against_writes(self, touch: Touch, flat: _Cells, stamps: NDArray[np.int32],
+                        touched: NDArray[np.intp]) -> Iterator[_Failure]:
         if not len(touched):
             return
         by = flat.by
         if len(touched) < len(stamps):
             stamps, by = stamps[touched], by[touched]
-        lane = (stamps & 31).astype(np.int64)
-        record = stamps >> 5
+        lane, record = stamps & 31, stamps >> 5
         table = self._world.ledger.table
+        # Without clusters a CTA's shared memory holds nothing of other CTAs.
+        near = touch.space == "shared" and not self._clusters
         known = touch.clock.covers(
-            HARD, by, table[Column.CTA].take(record), table[Column.ROW].take(record), lane,
-            table[Column.CLOCK].take(record))
+            HARD, by, None if near else table[Column.CTA].take(record),
+            table[Column.ROW].take(record), lane, table[Column.CLOCK].take(record))
         if known.all():
             return
         bad = touched[~known]
@@ -170,22 +183,13 @@ class Races:
 
     def _pair(self, touch: Touch, flat: _Cells, failure: _Failure) -> Pair:
         page = flat.page
-        accesses = np.unique(flat.access[failure.elements])
+        accesses = np.unique(flat.access(failure.elements))
         cell = int(flat.cells[failure.at])
         return Pair(
-            touch=touch, record=failure.record, lane=failure.lane,
-            by=int(flat.by[failure.at]),
-            address=max(page.base + cell * page.granule,
-                        int(touch.addresses[flat.access[failure.at]])),
-            size=min(page.granule, touch.size), lanes=tuple(touch.by[accesses].tolist()),
+            touch=touch, record=failure.record, lane=failure.lane, by=int(flat.by[failure.at]),
+            address=page.base + cell * page.granule, size=page.granule,
+            lanes=tuple(touch.by[accesses].tolist()),
             same_value=_same_value(touch, page, accesses))
-
-
-def _flatten(portion: Portion, touch: Touch) -> _Cells:
-    times = portion.cells.shape[1]
-    access = portion.chosen if times == 1 else np.repeat(portion.chosen, times)
-    return _Cells(portion.page, portion.cells.reshape(-1), touch.by.take(access), access,
-                  portion.chosen)
 
 
 def _same_value(touch: Touch, page: Page, accesses: NDArray[np.intp]) -> bool:

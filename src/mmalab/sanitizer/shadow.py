@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,10 +29,16 @@ from numpy.typing import NDArray
 from mmalab.sanitizer.clocks import HARD, LANES
 from mmalab.sanitizer.lanes import WarpClock
 
-__all__ = ["Column", "GlobalShadow", "Ledger", "Page", "Portion", "Slot", "SlotKey"]
+__all__ = ["Column", "GlobalShadow", "Ledger", "Page", "Portion", "Slot", "SlotKey", "index"]
 
 _PAGE_BYTES = 4096
 _BIT = np.uint32(1) << np.arange(LANES, dtype=np.uint32)
+
+
+@cache
+def index(size: int) -> NDArray[np.int64]:
+    """``arange(size)``, shared between callers: not to be changed."""
+    return np.arange(size)
 
 
 class Column(IntEnum):
@@ -100,13 +107,13 @@ class Page:
 
     def cells(self, addresses: NDArray[np.int64], size: int) -> NDArray[np.intp]:
         """[n, cells per access] cell numbers; refines or extends the page where it must."""
-        offsets = addresses - self.base
+        offsets = addresses - self.base if self.base else addresses
         bits = int(np.bitwise_or.reduce(offsets)) | size
         if bits & (self.granule - 1):
             self._refine(bits & -bits)
-        first = offsets // self.granule
+        first = offsets >> (self.granule.bit_length() - 1)
         times = size // self.granule
-        cells = first[:, None] + np.arange(times) if times > 1 else first[:, None]
+        cells = first[:, None] + index(times) if times > 1 else first[:, None]
         top = int(first.max()) + times
         if top > len(self.writes):
             self._extend(top)
@@ -261,7 +268,7 @@ class GlobalShadow:
         first = int(numbers[0])
         if (numbers == first).all():
             page = self._page(first)
-            yield Portion(page, page.cells(addresses, size), np.arange(len(addresses)))
+            yield Portion(page, page.cells(addresses, size), index(len(addresses)))
             return
         for number in np.unique(numbers).tolist():
             chosen = np.flatnonzero(numbers == number)

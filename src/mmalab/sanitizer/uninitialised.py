@@ -1,8 +1,10 @@
 """Shared and local bytes that are read before anything wrote them.
 
-Shared memory of a CTA and local memory of a thread begin undefined. One flag per byte says whether
-it was written: by a store, an atomic, a copy (zero fill included) or mbarrier.init. Registers are
-the machine's business; global memory always has the host's values.
+Shared memory of a CTA and local memory of a thread begin undefined. For shared memory the shadow
+knows what was written: a cell without any write in it was not, be it by a store, an atomic, a copy
+(zero fill included) or mbarrier.init. Local memory is private to its thread and has no shadow: one
+flag per byte and lane. Registers are the machine's business; global memory always has the host's
+values.
 
 A read that *races* with the write it should have come after finds the bytes unwritten as well: the
 race is then the finding, so these reports wait until the end of the run.
@@ -15,14 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mmalab.emulator.events import Access, CpAsync, Mbarrier
+from mmalab.emulator.events import Access
 from mmalab.sanitizer.clocks import LANES, lanes_of
+from mmalab.sanitizer.shadow import Page
+from mmalab.sanitizer.touch import Touch
 from mmalab.sanitizer.world import World
 
 __all__ = ["Uninitialised"]
-
-#: Stretches up to this size are looked at whole before single bytes are.
-_SPAN = 1 << 13
 
 
 @dataclass(slots=True)
@@ -41,71 +42,50 @@ class Uninitialised:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._shared: dict[int, NDArray[np.bool_]] = {}
+        #: (CTA, warp) -> [byte * 32 + lane] whether it was written.
         self._local: dict[tuple[int, int], NDArray[np.bool_]] = {}
         self._early: dict[tuple[int, int], _Early] = {}
 
-    def on(self, event: Access, owner: int) -> None:
-        """A shared or local access; `owner` is the CTA whose shared memory it touches."""
+    def read(self, touch: Touch, page: Page, cells: NDArray[np.intp], by: NDArray[np.int64],
+             stamps: NDArray[np.int32]) -> None:
+        """A read of shared cells [n] by lanes [n], some without an ordinary write."""
+        missing = stamps == 0
+        for slot in page.slots.values():
+            if slot.key.write:
+                missing &= slot.records.take(cells) == 0
+        if touch.space == "shared" and missing.any():
+            at = int(missing.argmax())
+            self._note(touch.clock.cta, touch.clock.warp, touch.site, int(by[at]),
+                       page.base + int(cells[at]) * page.granule, "shared")
+
+    def local(self, event: Access) -> None:
+        """An access to local memory."""
         lanes = lanes_of(event.mask)
-        size = event.size
         first = event.addresses[lanes].astype(np.int64)
-        if event.space == "local":
-            flags = self._flags_of_thread(event, int(first.max()) + size)
-            places = ((first[:, None] + np.arange(size)) * LANES + lanes[:, None])
-        else:
-            low, high = int(first.min()), int(first.max()) + size
-            flags = self._flags(owner, high)
-            if high - low <= _SPAN and flags[low:high].all():
-                return
-            places = first[:, None] + np.arange(size)
-        if event.kind != "write":
-            written = flags[places]
-            if not written.all():
-                self._report(event, lanes, first, written)
+        flags = self._flags(event.cta, event.warp, int(first.max()) + event.size)
+        places = (first[:, None] + np.arange(event.size)) * LANES + lanes[:, None]
+        if event.kind != "write" and not flags[places].all():
+            access, byte = (int(k[0]) for k in np.nonzero(~flags[places]))
+            self._note(event.cta, event.warp, event.site, int(lanes[access]),
+                       int(first[access]) + byte, "local")
         if event.kind != "read":
             flags[places] = True
 
-    def _flags(self, cta: int, size: int) -> NDArray[np.bool_]:
-        flags = self._shared.get(cta)
-        if flags is None or len(flags) < size:
-            grown = np.zeros(max(size, 1 << 12, 0 if flags is None else 2 * len(flags)), np.bool_)
-            if flags is not None:
-                grown[: len(flags)] = flags
-            flags = self._shared[cta] = grown
-        return flags
-
-    def _flags_of_thread(self, event: Access, size: int) -> NDArray[np.bool_]:
-        key = (event.cta, event.warp)
-        flags = self._local.get(key)
+    def _flags(self, cta: int, warp: int, size: int) -> NDArray[np.bool_]:
+        flags = self._local.get((cta, warp))
         if flags is None or len(flags) < size * LANES:
             grown = np.zeros(max(size, self._world.program.local_bytes) * LANES, np.bool_)
             if flags is not None:
                 grown[: len(flags)] = flags
-            flags = self._local[key] = grown
+            flags = self._local[cta, warp] = grown
         return flags
 
-    def _report(self, event: Access, lanes: NDArray[np.intp], first: NDArray[np.int64],
-                written: NDArray[np.bool_]) -> None:
-        early = self._early.get((event.cta, event.site))
-        if early is not None:
+    def _note(self, cta: int, warp: int, site: int, lane: int, address: int, space: str) -> None:
+        early = self._early.get((cta, site))
+        if early is None:
+            self._early[cta, site] = _Early(warp, lane, address, space)
+        else:
             early.count += 1
-            return
-        access, byte = (int(k[0]) for k in np.nonzero(~written))
-        self._early[event.cta, event.site] = _Early(
-            event.warp, int(lanes[access]), int(first[access]) + byte, event.space)
-
-    def copied(self, event: CpAsync) -> None:
-        """cp.async: the whole destination will be written."""
-        self._mark(event.cta, event.destinations[lanes_of(event.mask)], event.size)
-
-    def initialised(self, event: Mbarrier) -> None:
-        """mbarrier.init."""
-        self._mark(event.cta, event.addresses[lanes_of(event.mask)], 8)
-
-    def _mark(self, cta: int, addresses: NDArray[np.uint64], size: int) -> None:
-        first = addresses.astype(np.int64)
-        self._flags(cta, int(first.max()) + size)[first[:, None] + np.arange(size)] = True
 
     def finish(self) -> None:
         """Report what was not explained by a race."""

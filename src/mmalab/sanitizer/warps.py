@@ -10,6 +10,7 @@ lanes: ``shfl.sync ..., 0x0000ffff`` executed by lane 20 leaves lane 20 out of i
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mmalab.emulator.events import Access, BarrierArrive, Collective, WarpSync
 from mmalab.sanitizer.clocks import lanes_of
@@ -82,19 +83,16 @@ class WarpRules:
             cta=event.cta, warp=event.warp, site=event.site, lane=lanes[0], key=("source",),
             warps=frozenset((event.warp,)), witness={"reading_lanes": lanes})
 
-    def collisions(self, event: Access) -> None:
-        """Lanes of one store that write different values to one address (decision W3)."""
-        if event.values is None or event.kind != "write" or event.mask & (event.mask - 1) == 0:
+    def collisions(self, event: Access, addresses: NDArray[np.int64]) -> None:
+        """Lanes of one store [n] that write different values to one address (decision W3)."""
+        if event.values is None or len(addresses) < 2:
             return
-        lanes = lanes_of(event.mask)
-        addresses = event.addresses[lanes].astype(np.int64)
-        if event.owners is not None:
-            addresses += event.owners[lanes].astype(np.int64) << 48
         if (addresses[1:] - addresses[:-1] >= event.size).all():
             return
         order = np.argsort(addresses, kind="stable")
         if (np.diff(addresses[order]) >= event.size).all():
             return
+        lanes = lanes_of(event.mask)
         covered = (addresses[:, None] + np.arange(event.size)).reshape(-1)
         values = event.values[lanes].reshape(-1)
         order = np.argsort(covered, kind="stable")

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmalab.findings import Severity
 from mmalab.sanitizer.clocks import (
@@ -36,40 +35,11 @@ from mmalab.sanitizer.clocks import (
 )
 from mmalab.sanitizer.copies import CopyQueues
 from mmalab.sanitizer.guesses import guesses
-from mmalab.sanitizer.lanes import COPIES, WarpClock
+from mmalab.sanitizer.lanes import COPIES
+from mmalab.sanitizer.touch import Touch
 from mmalab.sanitizer.world import World
 
-__all__ = ["Judge", "Pair", "Touch"]
-
-Space = Literal["shared", "global"]
-
-
-@dataclass(frozen=True, slots=True)
-class Touch:
-    """One access on its way into shadow memory.
-
-    `clock` is the observer: the warp, or the issuer of a copy. `row` and `epoch` say whose access
-    it is. `addresses` and `by` (lanes) are [n], `values` [n, size] bytes of a write if known.
-    `strength` is 0 for weak accesses, else 1 + the level of the scope.
-    """
-
-    clock: WarpClock
-    row: int
-    epoch: int
-    site: int
-    space: Space
-    write: bool
-    strength: int
-    addresses: NDArray[np.int64]
-    by: NDArray[np.int64]
-    size: int
-    values: NDArray[np.uint8] | None = None
-
-    @property
-    def copies(self) -> bool:
-        """Whether the cp.async agent does it."""
-        return self.row >= self.clock.warps
-
+__all__ = ["Judge", "Pair"]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
