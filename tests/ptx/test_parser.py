@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
+from dataclasses import FrozenInstanceError
 
 import pytest
 from ptx_texts import HEADER, body
 
-from mmalab.errors import SourceError
+from mmalab.errors import SourceError, UsageError
 from mmalab.ptx import parse
 from mmalab.ptx.nodes import (
     Address,
@@ -359,6 +362,26 @@ def test_names_may_be_keywords():
     """A kernel or a variable called like an instruction is fine."""
     module = parse(HEADER + ".global .u32 add;\n.entry mov() { add.u32 %r1, %r2, add; }")
     assert module.entries[0].body[0].operands[2] == Name("add")
+
+
+def test_nodes_are_ordinary_values():
+    """Parsed nodes, made on the fast path too, are frozen, hash, pickle and copy."""
+    module = parse(body("add.s32 %r1, %r2, 5;\n{ .reg .b32 t; mov.b32 t, {%r1, %r2}; }\nL:"))
+    first = module.functions[0].body[0]
+    assert first == Instruction("add.s32", (R1, R2, Immediate(5, "5")), None, 6, first.text)
+    assert hash(first) == hash(copy.deepcopy(first))
+    assert pickle.loads(pickle.dumps(module)) == module  # noqa: S301  our own bytes
+    with pytest.raises(FrozenInstanceError):
+        first.line = 7
+    with pytest.raises(FrozenInstanceError):
+        first.operands[0].name = "%r9"
+    assert repr(first.operands[0]) == "Register(name='%r1')"
+
+
+def test_text_is_a_string():
+    """Bytes and paths are refused with the way to read them."""
+    with pytest.raises(UsageError, match="not bytes"):
+        parse(b".version 8.0")
 
 
 def test_file_name_is_in_messages():

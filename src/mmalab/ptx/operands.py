@@ -248,7 +248,7 @@ def _list(cursor: Cursor, scope: Scope) -> tuple[Operand, ...]:
 
 # --- the memo -------------------------------------------------------------------------------------
 
-_REGISTER = re.compile(r"%[\w$]++(?:\.[xyzwrgba](?!\w))?", re.ASCII)
+_is_register = re.compile(r"%[\w$]++(?:\.[xyzwrgba](?!\w))?", re.ASCII).fullmatch
 _PLAIN = re.compile(
     r"(?P<number>-?(?:0|[1-9]\d{0,17}))"
     rf"|(?P<name>(?!WARP_SZ\Z){IDENTIFIER})"
@@ -297,19 +297,15 @@ class Memo(dict[str, Operand]):
         return tuple(map(self.__getitem__, _SPLIT.findall(listed)))
 
     def __missing__(self, text: str) -> Operand:
-        if _REGISTER.fullmatch(text):
-            node = self._register(text)
-        else:
+        if not _is_register(text):
             node = self._plain(text) or self._general(text)
+        elif self.shared is not None:
+            node = self.shared[text]
+        else:
+            node = _Draft(text)  # type: ignore[assignment]
+            node.__class__ = Register
         self[text] = node
         return node
-
-    def _register(self, text: str) -> Operand:
-        if self.shared is not None:
-            return self.shared[text]
-        draft = _Draft(text)
-        draft.__class__ = Register  # type: ignore[assignment]
-        return draft  # type: ignore[return-value]
 
     def _plain(self, text: str) -> Operand | None:
         found = _PLAIN.fullmatch(text)

@@ -19,6 +19,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from mmalab.errors import UsageError
 from mmalab.ptx.declarations import LINKAGE, SPACES, attribute, parameters, variables
 from mmalab.ptx.directives import directive
 from mmalab.ptx.expressions import integer
@@ -49,6 +50,9 @@ def parse(text: str, file: str = "<ptx>") -> Module:
     ``str(module)`` is `text`, byte for byte. Raises SourceError, with line and caret, for text that
     is not well formed.
     """
+    if not isinstance(text, str):
+        raise UsageError(f"parse takes PTX text, not {type(text).__name__}",
+                         legal="parse(Path('k.ptx').read_text())")
     with _collector_at_rest():
         return _Parser(text, file, None).module()
 
