@@ -141,6 +141,10 @@ class CtaBarriers:
             else:
                 view.write(0, np.full(mask.shape, every if op == "and" else total > 0))
 
+    def pending(self) -> bool:
+        """Whether any barrier has arrivals and has not completed."""
+        return any(b.threads or b.partial for b in self.barriers.values())
+
     def after_exit(self, rows: NDArray[np.int64]) -> None:
         """Lanes of `rows` ended: complete what waited only for them."""
         warps = self._machine.shape.warps

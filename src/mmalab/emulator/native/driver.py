@@ -1,4 +1,4 @@
-"""Running a launch with compiled code: CTAs on threads, everything else by the NumPy machine.
+"""Running a launch with threaded code: CTAs on threads, everything else by the NumPy machine.
 
 Round by round: every resident CTA that can run goes through ``run_cta`` on a thread (the call
 releases the interpreter lock); then the sites at which warps stopped are executed, each for all
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,35 +22,37 @@ from mmalab.emulator.deadlock import explain_deadlock
 from mmalab.emulator.interpret import Idle, Interpreter
 from mmalab.emulator.machine import Machine
 from mmalab.emulator.memory import aligned_zeros
-from mmalab.emulator.native.abi import Context
-from mmalab.emulator.native.compiled import Compiled
-from mmalab.emulator.native.schedule import Reason
+from mmalab.emulator.native.abi import Context, Reason
+from mmalab.emulator.native.counting import add_traffic
+from mmalab.emulator.native.generate import cta_specials, warp_specials
+from mmalab.emulator.native.threaded import ThreadedCode
 from mmalab.emulator.state import Status, unpack
 from mmalab.errors import LimitExceeded
 
-__all__ = ["CompiledScheduler"]
+__all__ = ["ThreadedScheduler"]
 
 _CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32
 )
-_FUEL = 100_000
-_NEEDS_MASKED = 1 << 30
+_FUEL = 200_000
+_BARRIERS = frozenset({"bar.sync", "bar.arrive", "bar.red"})
 
 
-class CompiledScheduler(Interpreter):
-    """Runs a machine to its end, with compiled code for what there is code for."""
+class ThreadedScheduler(Interpreter):
+    """Runs a machine to its end, with compiled primitives for the forms that have them."""
 
-    def __init__(self, machine: Machine, compiled: Compiled, *, max_steps: int | None = None,
-                 threads: int | None = None) -> None:
+    def __init__(self, machine: Machine, code: ThreadedCode, *, max_steps: int | None = None,
+                 threads: int | None = None, fuel: int = _FUEL) -> None:
         super().__init__(machine, max_steps=max_steps)
-        self.compiled = compiled
+        self.code = code
+        self.fuel = fuel
         self.threads = threads or len(os.sched_getaffinity(0))
         self._lock = threading.Lock()
         self._error: BaseException | None = None
         self._callback = _CALLBACK(self._execute_one)
-        self._block_runs: dict[str, NDArray[np.int64]] = {}
         sites = len(machine.program.sites)
-        self._site_counts = np.zeros((self.threads, sites, 4), np.int64)
+        self._runs = np.zeros((self.threads, sites + 1), np.int64)
+        self._sites = np.zeros((self.threads, sites + 1, 4), np.int64)
 
     # --- one window ---------------------------------------------------------------------------
 
@@ -62,68 +65,60 @@ class CompiledScheduler(Interpreter):
                 self._run_ctas(pool)
                 if self._error is not None:
                     raise self._error
-                if machine.stopped:
-                    break
-                if self._stops():
+                self._check_budget()
+                if machine.stopped or self._stops():
                     continue
                 if (state.status == Status.RUNNING).any():
                     if self._spins():
                         break
-                    continue
-                if (state.status == Status.EXITED).all() or not self._settle():
+                elif (state.status == Status.EXITED).all() or not self._settle():
                     break
         self._collect()
 
     def _prepare(self) -> None:
         """Context blocks of the resident CTAs, and the arrays that they point to."""
         machine, state, space = self.machine, self.machine.state, self.machine.space
-        shape = machine.shape
-        ctas = len(state.ctas)
+        shape, c = machine.shape, Context
         self._avoid = aligned_zeros((state.rows,), np.int32)
         self._standing = aligned_zeros((state.rows,), np.int32)
         self._standing[:] = -1
-        self._runs = np.zeros((self.threads, self.compiled.regions), np.int64)
-        self._tid = self._thread_indices()
-        table = space.host_table()
-        self._keep = (table,)
-        words = np.zeros((ctas, int(Context.WORDS)), np.int64)
-        c = Context
-        fixed: dict[Context, int] = {
-            c.R: _pointer(state.r), c.Q: _pointer(state.q), c.P: _pointer(state.p),
-            c.PC: _pointer(state.pc), c.STATUS: _pointer(state.status),
-            c.AVOID: _pointer(self._avoid), c.STANDING: _pointer(self._standing),
-            c.SHARED_START: space.shared_start, c.SHARED_BYTES: space.shared_bytes,
-            c.TAGS: _pointer(table.pointers), c.TAG_BYTES: _pointer(table.sizes),
-            c.TAG_WRITABLE: _pointer(table.writable), c.TAG_COUNT: len(table.sizes),
-            c.LOCAL: _pointer(space.local.data), c.LOCAL_STRIDE: space.local_stride,
-            c.LOCAL_BYTES: space.local_bytes, c.PARAMS: _pointer(space.params.data),
-            c.PARAM_BYTES: space.params.data.size, c.TID: _pointer(self._tid),
-            c.NTID_X: shape.block[0], c.NTID_Y: shape.block[1], c.NTID_Z: shape.block[2],
-            c.NCTAID_X: shape.grid[0], c.NCTAID_Y: shape.grid[1], c.NCTAID_Z: shape.grid[2],
-            c.CALLBACK: ctypes.cast(self._callback, ctypes.c_void_p).value or 0,
-            c.WARPS: shape.warps,
+        self._ended = state.status == Status.EXITED
+        tid, table = _aligned(warp_specials(shape)), space.host_table()
+        specials = _aligned(np.stack([cta_specials(shape, shape.cta_coordinates(linear))
+                                      for linear in state.ctas.tolist()]))
+        self._keep = (tid, table, specials)
+        fixed = {
+            c.CODE: self.code.records, c.R: state.r, c.Q: state.q, c.P: state.p, c.PC: state.pc,
+            c.STATUS: state.status, c.AVOID: self._avoid, c.STANDING: self._standing,
+            c.CONSTANTS: self.code.constants, c.TID: tid, c.TAGS: table.pointers,
+            c.TAG_BYTES: table.sizes, c.TAG_WRITABLE: table.writable, c.LOCAL: space.local.data,
+            c.PARAMS: space.params.data,
         }
-        for word, value in fixed.items():
-            words[:, word] = value
-        for row, linear in enumerate(state.ctas.tolist()):
-            words[row, c.CTAID_X : c.CTAID_X + 3] = shape.cta_coordinates(linear)
-            words[row, c.FIRST_ROW] = row * shape.warps
-            words[row, c.SHARED] = _pointer(space.shared.data) + row * space.shared_stride
+        numbers = {
+            c.R_STRIDE: 128 * state.r.shape[1], c.Q_STRIDE: 256 * state.q.shape[1],
+            c.P_STRIDE: 4 * state.p.shape[1], c.SHARED_START: space.shared_start,
+            c.SHARED_BYTES: space.shared_bytes, c.TAG_COUNT: len(table.sizes),
+            c.LOCAL_STRIDE: space.local_stride, c.LOCAL_BYTES: space.local_bytes,
+            c.PARAM_BYTES: space.params.data.size, c.WARPS: shape.warps,
+            c.CALLBACK: ctypes.cast(self._callback, ctypes.c_void_p).value or 0,
+        }
+        words = np.zeros((len(state.ctas), int(c.WORDS)), np.int64)
+        for word, array in fixed.items():
+            words[:, word] = _pointer(array)
+        for word, number in numbers.items():
+            words[:, word] = number
+        rows = np.arange(len(state.ctas))
+        words[:, c.FIRST_ROW] = rows * shape.warps
+        words[:, c.SHARED] = _pointer(space.shared.data) + rows * space.shared_stride
+        words[:, c.SPECIALS] = _pointer(specials) + rows * specials[0].nbytes
         self._words = words
-
-    def _thread_indices(self) -> NDArray[np.uint32]:
-        """[warps, 3, 32]: %tid of each lane."""
-        x, y, _ = self.machine.shape.block
-        warps = self.machine.shape.warps
-        linear = np.arange(32 * warps, dtype=np.uint32).reshape(warps, 32)
-        tid = np.stack((linear % x, linear // x % y, linear // (x * y)), axis=1)
-        return np.ascontiguousarray(tid, np.uint32)
 
     # --- compiled code ------------------------------------------------------------------------
 
     def _run_ctas(self, pool: ThreadPoolExecutor) -> None:
+        """Run every CTA that has a warp to run."""
         state, warps = self.machine.state, self.machine.shape.warps
-        able = ((state.status == Status.RUNNING).any(axis=1) & (self._standing < 0))
+        able = (state.status == Status.RUNNING).any(axis=1) & (self._standing < 0)
         todo = np.nonzero(able.reshape(-1, warps).any(axis=1))[0].tolist()
         if not todo:
             return
@@ -132,36 +127,46 @@ class CompiledScheduler(Interpreter):
         if workers == 1:
             self._work(0, pending)
         else:
-            list(pool.map(lambda t: self._work(t, pending), range(workers)))
+            list(pool.map(lambda thread: self._work(thread, pending), range(workers)))
         versions = self._words[:, Context.VERSION]
         self.machine.version += int(versions.sum())
         versions[:] = 0
-        if self.compiled.masked is None and (self._standing == _NEEDS_MASKED).any():
-            self.compiled.compile_masked()
-        self._standing[self._standing == _NEEDS_MASKED] = -1
+        self._tell_ended()
 
-    def _work(self, thread: int, pending: Any) -> None:
+    def _work(self, thread: int, pending: Iterator[int]) -> None:
         """Take CTAs from `pending` until none is left."""
-        words, run = self._words, self.compiled.run_cta
+        words, run = self._words, self.code.run_cta
         for cta in pending:
             block = words[cta]
-            block[Context.FUEL] = _FUEL
-            block[Context.BLOCKS] = _pointer(self._runs[thread])
-            block[Context.SITES] = _pointer(self._site_counts[thread])
-            reason = run(_pointer(block))
-            if reason == Reason.TRAP:
+            block[Context.FUEL] = self.fuel
+            block[Context.RUNS] = _pointer(self._runs[thread])
+            block[Context.SITES] = _pointer(self._sites[thread])
+            if run(_pointer(block)) == Reason.TRAP:
                 return
+
+    def _tell_ended(self) -> None:
+        """Barriers and collectives that wait for lanes which have ended look again."""
+        machine, state = self.machine, self.machine.state
+        ended = state.status == Status.EXITED
+        fresh = (ended & ~self._ended).any(axis=1)
+        self._ended = ended
+        if not fresh.any():
+            return
+        rows = np.nonzero(fresh)[0]
+        gathering = state.status[rows] == Status.GATHERING
+        if gathering.any() or machine.barriers.pending():
+            machine.end(rows, np.zeros((len(rows), 32), bool))
 
     def _execute_one(self, _user: int, site: int, row: int, lanes: int) -> int:
         """The executor of one site for one warp, called from compiled code."""
         machine = self.machine
         try:
             with self._lock:
-                if machine.stopped:
+                if machine.stopped or self._error is not None:
                     return 1
                 mask = unpack(np.array([lanes & 0xFFFFFFFF], np.uint32))
                 machine.execute(machine.program.sites[site], np.array([row]), mask)
-                machine.counts[site] -= 1  # its region counts it
+                machine.counts[site] -= 1  # compiled code has counted it
                 machine.instructions -= 1
                 return int(machine.stopped)
         except BaseException as error:  # noqa: BLE001 - must not unwind through compiled frames
@@ -183,18 +188,14 @@ class CompiledScheduler(Interpreter):
                 self._fall_off(state.pc >= site)
                 continue
             standing = (state.pc[rows] == site) & (state.status[rows] <= Status.GATHERING)
-            self._leave_native_barriers(site)
+            if machine.program.sites[site].form.family in _BARRIERS:
+                self._hand_over()
             machine.step(site, rows, standing)
             machine.engine.tick()
             if machine.stopped:
                 break
-        self._check_budget()
+        self._ended = state.status == Status.EXITED
         return True
-
-    def _leave_native_barriers(self, site: int) -> None:
-        """A barrier executed by the machine must see the warps that wait in compiled code."""
-        if self.machine.program.sites[site].form.family in ("bar.sync", "bar.arrive", "bar.red"):
-            self._hand_over()
 
     def _hand_over(self) -> bool:
         """Warps that compiled code holds at barrier 0 arrive again, at the machine's barrier."""
@@ -207,7 +208,7 @@ class CompiledScheduler(Interpreter):
             self._standing[rows] = -1
             state.status[rows] = Status.RUNNING
             state.pc[rows] = site
-            machine.counts[site] -= len(rows)  # its region has counted it
+            machine.counts[site] -= len(rows)  # compiled code has counted it
             machine.instructions -= len(rows)
             machine.step(site, rows, np.ones((len(rows), 32), bool))
         return True
@@ -218,18 +219,15 @@ class CompiledScheduler(Interpreter):
 
     def _spins(self) -> bool:
         """Out of fuel: a long loop, or one that waits for ever."""
-        from_before = self.machine.version
-        self._check_budget()
+        machine = self.machine
         self._unpark(only_if_moved=True)
-        if self.machine.engine.drain():
+        if machine.engine.drain() or not self._idle.repeats(machine):
             return False
-        if self.machine.version == from_before and self._idle.repeats(self.machine):
-            self.machine.deadlock = explain_deadlock(self.machine, spinning=True)
-            return True
-        return False
+        machine.deadlock = explain_deadlock(machine, spinning=True)
+        return True
 
     def _check_budget(self) -> None:
-        total = self.machine.instructions + self.compiled.instructions(self._runs)
+        total = self.machine.instructions + int(self._runs.sum())
         if total > self.max_steps:
             raise LimitExceeded(f"{total} warp instructions",
                                 f"the limit of this run is {self.max_steps} (max_steps)")
@@ -237,13 +235,22 @@ class CompiledScheduler(Interpreter):
     def _collect(self) -> None:
         """Add what compiled code counted to the machine's counts."""
         machine = self.machine
-        per_site = self.compiled.site_runs(self._runs)
-        machine.counts += per_site
-        machine.instructions += int(per_site.sum())
+        runs = self._runs.sum(axis=0)[:-1]
+        machine.counts += runs
+        machine.native_sites += runs
+        machine.instructions += int(runs.sum())
         machine.counters["barrier.waits"] += int(self._words[:, Context.BARRIER_WAITS].sum())
-        machine.native_sites += self._site_counts.sum(axis=0)
-        self._site_counts[:] = 0
+        add_traffic(machine, runs, self._sites.sum(axis=0)[:-1])
+        self._runs[:] = 0
+        self._sites[:] = 0
 
 
 def _pointer(array: NDArray[Any]) -> int:
     return int(array.ctypes.data) if array.size else 0
+
+
+def _aligned(array: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """A copy that vector loads may assume to start at a multiple of 64."""
+    copy: NDArray[np.uint32] = aligned_zeros(array.shape, np.uint32)
+    copy[...] = array
+    return copy

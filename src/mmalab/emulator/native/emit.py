@@ -12,7 +12,7 @@ Nothing here knows about PTX.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 __all__ = ["FunctionWriter", "Value", "const", "element", "lanes", "splat_text", "vector"]
@@ -204,6 +204,27 @@ class FunctionWriter:
         ref = f"%s{self._count}"
         self.allocas.append(f"  {ref} = alloca {type_}, align {align}")
         return Value("ptr", ref)
+
+    def each_lane(self, bits: Value, body: Callable[[Value], None]) -> None:
+        """Run `body` for every set bit of an i32, lane numbers ascending."""
+        loop, lane_label, done = (self.fresh_label(x) for x in ("lanes", "lane", "lanes.done"))
+        left = self.alloca("i32", 4)
+        self.store(bits, left, 4)
+        self.branch(loop)
+        self.label(loop)
+        now = self.load("i32", left, 4)
+        self.branch_if(self.compare("icmp eq", now, const("i32", 0)), done, lane_label)
+        self.label(lane_label)
+        one_less = self.binary("sub", now, const("i32", 1))
+        self.store(self.binary("and", now, one_less), left, 4)
+        body(self.call("i32", "llvm.cttz.i32", [now, const("i1", 1)]))
+        self.branch(loop)
+        self.label(done)
+
+    def element_at(self, array: Value, index: Value, size: int) -> Value:
+        """Pointer to element `index` (i32) of an array of `size`-byte elements."""
+        wide = self.cast("zext", index, "i64")
+        return self.offset(array, self.binary("mul", wide, const("i64", size)))
 
     # --- control
 

@@ -17,10 +17,11 @@ holds the epoch of the last read by each warp. ``clock[w][actor]`` is what warp 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 
 from mmalab.emulator.native.emit import FunctionWriter, Value, const, vector
-from mmalab.emulator.native.scope import V32, V64
+from mmalab.emulator.native.primitive import V32, V64
 
 __all__ = ["CELL_BYTES", "Filter", "Kind", "functions"]
 
@@ -96,25 +97,6 @@ class _Cells:
         f.store(f.select(take, mine, old), first, 8)
 
 
-def _lane_loop(f: FunctionWriter, bits: Value) -> Value:
-    """Open a loop over the set bits: the code that follows runs per lane, until `_lane_end`."""
-    left = f.alloca("i32", 4)
-    f.store(bits, left, 4)
-    f.branch("next")
-    f.label("next")
-    now = f.load("i32", left, 4)
-    f.branch_if(f.compare("icmp eq", now, const("i32", 0)), "done", "lane")
-    f.label("lane")
-    f.store(f.binary("and", now, f.binary("sub", now, const("i32", 1))), left, 4)
-    return f.call("i32", "llvm.cttz.i32", [now, const("i1", 1)])
-
-
-def _lane_end(f: FunctionWriter) -> None:
-    f.branch("next")
-    f.label("done")
-    f.ret()
-
-
 def _field(f: FunctionWriter, cell: Value, byte: int) -> Value:
     return f.cast("zext", f.load("i8", f.offset(cell, byte)), "i32")
 
@@ -163,33 +145,50 @@ def _shared(kind: Kind) -> FunctionWriter:
     f.store(serial, serial_at, 4)
     group = f.load("i32", cells.of_warp(Filter.GROUP), 4)
     base, reads = cells.pointer(Filter.CELLS), cells.pointer(Filter.READS)
-    word_at = f.alloca("i32", 4)
-    lane = _lane_loop(f, bits)
-    wide_lane = f.cast("zext", lane, "i64")
-    offset = f.load("i32", f.offset(offsets, f.binary("shl", wide_lane, const("i64", 2))), 4)
-    touched = _bytes_of(f, offset, size)
-    first = f.binary("lshr", offset, const("i32", 2))
-    words = f.call("i32", "llvm.umax.i32",
-                   [f.binary("lshr", size, const("i32", 2)), const("i32", 1)])
-    f.store(const("i32", 0), word_at, 4)
-    f.branch("word")
-    f.label("word")
-    k = f.load("i32", word_at, 4)
-    word = f.cast("zext", f.binary("add", first, k), "i64")
-    cell = f.offset(base, f.binary("mul", word, const("i64", CELL_BYTES)))
-    stripe = f.binary("mul", word, f.binary("shl", cells.stride, const("i64", 2)))
-    readers = f.offset(reads, stripe)
-    if kind is Kind.READ:
-        _read_word(f, cells, cell, readers, row, lane, touched, epoch, site)
-    else:
-        _write_word(f, cells, cell, readers, row, lane, touched, site, serial,
-                    group if kind is Kind.COPY else epoch, copy=kind is Kind.COPY)
-    onward = f.binary("add", k, const("i32", 1))
-    f.store(onward, word_at, 4)
-    f.branch_if(f.compare("icmp ult", onward, words), "word", "lane.done")
-    f.label("lane.done")
-    _lane_end(f)
+    words = _word_count(f, size)
+
+    def lane_body(lane: Value) -> None:
+        offset = f.load("i32", f.element_at(offsets, lane, 4), 4)
+        touched = _bytes_of(f, offset, size)
+        first = f.binary("lshr", offset, const("i32", 2))
+
+        def word_body(k: Value) -> None:
+            word = f.cast("zext", f.binary("add", first, k), "i64")
+            cell = f.offset(base, f.binary("mul", word, const("i64", CELL_BYTES)))
+            stripe = f.binary("mul", word, f.binary("shl", cells.stride, const("i64", 2)))
+            readers = f.offset(reads, stripe)
+            if kind is Kind.READ:
+                _read_word(f, cells, cell, readers, row, lane, touched, epoch, site)
+            else:
+                _write_word(f, cells, cell, readers, row, lane, touched, site, serial,
+                            group if kind is Kind.COPY else epoch, copy=kind is Kind.COPY)
+
+        _each_word(f, words, word_body)
+
+    f.each_lane(bits, lane_body)
+    f.ret()
     return f
+
+
+def _word_count(f: FunctionWriter, size: Value) -> Value:
+    """4-byte words that an access of `size` bytes touches, at least one."""
+    return f.call("i32", "llvm.umax.i32",
+                  [f.binary("lshr", size, const("i32", 2)), const("i32", 1)])
+
+
+def _each_word(f: FunctionWriter, words: Value, body: Callable[[Value], None]) -> None:
+    """Run `body` for word numbers 0 to `words` - 1."""
+    at = f.alloca("i32", 4)
+    loop, done = f.fresh_label("word"), f.fresh_label("words.done")
+    f.store(const("i32", 0), at, 4)
+    f.branch(loop)
+    f.label(loop)
+    k = f.load("i32", at, 4)
+    body(k)
+    onward = f.binary("add", k, const("i32", 1))
+    f.store(onward, at, 4)
+    f.branch_if(f.compare("icmp ult", onward, words), loop, done)
+    f.label(done)
 
 
 def _read_word(f: FunctionWriter, cells: _Cells, cell: Value, readers: Value, row: Value,
@@ -264,22 +263,32 @@ def _global(kind: Kind) -> FunctionWriter:
     cells = _Cells(f, block, warp)
     offsets = f.alloca(V64)
     f.store(f.arg(2), offsets, 64)
-    word_at = f.alloca("i32", 4)
     thread0 = f.cast("trunc", cells.word(Filter.FIRST_THREAD), "i32")
     thread0 = f.binary("add", thread0, f.binary("mul", warp, const("i32", 32)))
-    lane = _lane_loop(f, bits)
-    me = f.binary("add", thread0, lane)
-    wide_lane = f.cast("zext", lane, "i64")
-    offset = f.load("i64", f.offset(offsets, f.binary("shl", wide_lane, const("i64", 3))), 8)
-    first = f.binary("lshr", offset, const("i64", 2))
-    words = f.call("i32", "llvm.umax.i32",
-                   [f.binary("lshr", size, const("i32", 2)), const("i32", 1)])
-    f.store(const("i32", 0), word_at, 4)
-    f.branch("word")
-    f.label("word")
-    k = f.load("i32", word_at, 4)
-    word = f.binary("add", first, f.cast("zext", k, "i64"))
-    cell = f.offset(base, f.binary("shl", word, const("i64", 3)))
+    words = _word_count(f, size)
+
+    def lane_body(lane: Value) -> None:
+        me = f.binary("add", thread0, lane)
+        offset = f.load("i64", f.element_at(offsets, lane, 8), 8)
+        first = f.binary("lshr", offset, const("i64", 2))
+
+        def word_body(k: Value) -> None:
+            word = f.binary("add", first, f.cast("zext", k, "i64"))
+            cell = f.offset(base, f.binary("shl", word, const("i64", 3)))
+            _own_word(f, cells, cell, me, site, kind)
+
+        _each_word(f, words, word_body)
+
+    f.each_lane(bits, lane_body)
+    f.branch("done")
+    f.label("done")
+    f.ret()
+    return f
+
+
+def _own_word(f: FunctionWriter, cells: _Cells, cell: Value, me: Value, site: Value,
+              kind: Kind) -> None:
+    """A word of global memory belongs to one thread, or nobody writes it."""
     writer, reader = f.load("i32", cell, 4), f.load("i32", f.offset(cell, 4), 4)
 
     def foreign(who: Value) -> Value:
@@ -293,12 +302,6 @@ def _global(kind: Kind) -> FunctionWriter:
     else:
         cells.suspect(f.binary("or", foreign(writer), foreign(reader)), site)
         f.store(me, cell, 4)
-    onward = f.binary("add", k, const("i32", 1))
-    f.store(onward, word_at, 4)
-    f.branch_if(f.compare("icmp ult", onward, words), "word", "lane.done")
-    f.label("lane.done")
-    _lane_end(f)
-    return f
 
 
 def _barrier() -> FunctionWriter:
@@ -376,7 +379,12 @@ def _groups() -> list[FunctionWriter]:
     known = wait.call("i32", "llvm.umax.i32", [wait.load("i32", at, 4), done])
     wait.store(known, at, 4)
     wait.ret()
-    return [commit, wait]
+    sync = FunctionWriter("void", "filter_warp_barrier", ["ptr", "i32"], _ATTRIBUTES)
+    cells = _Cells(sync, sync.arg(0), sync.arg(1))
+    own = sync.offset(cells.clock_row(), sync.binary("shl", cells.wide_warp, const("i64", 2)))
+    sync.store(sync.binary("add", sync.load("i32", own, 4), const("i32", 1)), own, 4)
+    sync.ret()
+    return [commit, wait, sync]
 
 
 def functions() -> list[FunctionWriter]:

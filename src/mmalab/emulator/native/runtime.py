@@ -1,38 +1,13 @@
-"""Small functions that generated code calls: narrow gathers, scatters, copies, wavefront counts.
-
-They are the same for every kernel and written once per module as LLVM text: a loop over the lanes
-of a bit mask, with the body of the operation in the middle::
-
-    while (bits) { lane = cttz(bits); ...; bits &= bits - 1; }
-"""
+"""Functions that primitives call: cp.async's copies, and shared-memory wavefront counts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mmalab.emulator.native.emit import FunctionWriter, Value, const, vector
-from mmalab.emulator.native.scope import V1, V32, V64
+from mmalab.emulator.native.primitive import V1, V32, V64
 
 __all__ = ["runtime"]
 
-Body = Callable[[FunctionWriter, Value], None]
 _ATTRIBUTES = "nounwind noinline"
-
-
-def _each_lane(f: FunctionWriter, bits: Value, body: Body) -> None:
-    """Run `body` for every set bit."""
-    left = f.alloca("i32", 4)
-    f.store(bits, left, 4)
-    f.branch("next")
-    f.label("next")
-    now = f.load("i32", left, 4)
-    f.branch_if(f.compare("icmp eq", now, const("i32", 0)), "done", "lane")
-    f.label("lane")
-    lane = f.call("i32", "llvm.cttz.i32", [now, const("i1", 1)])
-    body(f, lane)
-    f.store(f.binary("and", now, f.binary("sub", now, const("i32", 1))), left, 4)
-    f.branch("next")
-    f.label("done")
 
 
 def _spill(f: FunctionWriter, value: Value) -> Value:
@@ -42,44 +17,6 @@ def _spill(f: FunctionWriter, value: Value) -> Value:
     return place
 
 
-def _at(f: FunctionWriter, array: Value, lane: Value, size: int) -> Value:
-    wide = f.cast("zext", lane, "i64")
-    return f.offset(array, f.binary("mul", wide, const("i64", size)))
-
-
-def _gather(size: int) -> FunctionWriter:
-    """``<32 x i32> gatherN(base, offsets, bits)``: N = 1 or 2 bytes, zero-extended."""
-    f = FunctionWriter(V32, f"gather{size}", ["ptr", V64, "i32"], _ATTRIBUTES)
-    offsets = _spill(f, f.arg(1))
-    result = _spill(f, const(V32, 0))
-
-    def body(f: FunctionWriter, lane: Value) -> None:
-        offset = f.load("i64", _at(f, offsets, lane, 8), 8)
-        narrow = f.load(f"i{8 * size}", f.offset(f.arg(0), offset))
-        f.store(f.cast("zext", narrow, "i32"), _at(f, result, lane, 4), 4)
-
-    _each_lane(f, f.arg(2), body)
-    f.ret(f.load(V32, result, 64))
-    return f
-
-
-def _scatter(size: int) -> FunctionWriter:
-    """``void scatterN(base, offsets, bits, values)``; of lanes that meet, the highest wins."""
-    kind = V64 if size == 8 else V32
-    f = FunctionWriter("void", f"scatter{size}", ["ptr", V64, "i32", kind], _ATTRIBUTES)
-    offsets, values = _spill(f, f.arg(1)), _spill(f, f.arg(3))
-
-    def body(f: FunctionWriter, lane: Value) -> None:
-        offset = f.load("i64", _at(f, offsets, lane, 8), 8)
-        stored = f"i{8 * size}"
-        word = f.load(stored, _at(f, values, lane, 8 if size == 8 else 4), min(size, 4))
-        f.store(word, f.offset(f.arg(0), offset))
-
-    _each_lane(f, f.arg(2), body)
-    f.ret()
-    return f
-
-
 def _copy(size: int) -> FunctionWriter:
     """``void copyN(to, to_offsets, from, from_offsets, amounts, bits)``: the rest is zero."""
     f = FunctionWriter("void", f"copy{size}", ["ptr", V64, "ptr", V64, V32, "i32"], _ATTRIBUTES)
@@ -87,16 +24,16 @@ def _copy(size: int) -> FunctionWriter:
     kind = vector("i8", size)
     numbers = Value(kind, "<" + ", ".join(f"i8 {i}" for i in range(size)) + ">")
 
-    def body(f: FunctionWriter, lane: Value) -> None:
-        target = f.offset(f.arg(0), f.load("i64", _at(f, to, lane, 8), 8))
-        source = f.offset(f.arg(2), f.load("i64", _at(f, come, lane, 8), 8))
-        amount = f.cast("trunc", f.load("i32", _at(f, amounts, lane, 4), 4), "i8")
+    def body(lane: Value) -> None:
+        target = f.offset(f.arg(0), f.load("i64", f.element_at(to, lane, 8), 8))
+        source = f.offset(f.arg(2), f.load("i64", f.element_at(come, lane, 8), 8))
+        amount = f.cast("trunc", f.load("i32", f.element_at(amounts, lane, 4), 4), "i8")
         wanted = f.compare("icmp ult", numbers, f.splat(amount, size))
         data = f.call(kind, f"llvm.masked.load.v{size}i8.p0",
                       [source, const("i32", 1), wanted, const(kind, 0)])
         f.store(data, target)
 
-    _each_lane(f, f.arg(5), body)
+    f.each_lane(f.arg(5), body)
     f.ret()
     return f
 
@@ -155,16 +92,16 @@ def _narrow_rows() -> FunctionWriter:
     most, word_at = f.alloca("i32", 4), f.alloca("i32", 4)
     f.store(const("i32", 0), most, 4)
 
-    def body(f: FunctionWriter, lane: Value) -> None:
-        first = f.binary("lshr", f.load("i32", _at(f, offsets, lane, 4), 4), const("i32", 2))
+    def body(lane: Value) -> None:
+        first = f.binary("lshr", f.load("i32", f.element_at(offsets, lane, 4), 4), const("i32", 2))
         f.store(const("i32", 0), word_at, 4)
         f.branch("word")
         f.label("word")
         k = f.load("i32", word_at, 4)
         word = f.binary("add", first, k)
         bank = f.binary("and", word, const("i32", 31))
-        row = _at(f, seen, bank, 256)
-        count_at = _at(f, counts, bank, 4)
+        row = f.element_at(seen, bank, 256)
+        count_at = f.element_at(counts, bank, 4)
         count = f.load("i32", count_at, 4)
         before = f.current
         f.branch("search")
@@ -172,13 +109,13 @@ def _narrow_rows() -> FunctionWriter:
         i = f.emit("i32", f"phi i32 [ 0, %{before} ], [ %i.next, %search.on ]")
         f.branch_if(f.compare("icmp eq", i, count), "fresh", "compare")
         f.label("compare")
-        known = f.load("i32", _at(f, row, i, 4), 4)
+        known = f.load("i32", f.element_at(row, i, 4), 4)
         f.branch_if(f.compare("icmp eq", known, word), "word.done", "search.on")
         f.label("search.on")
         f.do(f"%i.next = add i32 {i.ref}, 1")
         f.branch("search")
         f.label("fresh")
-        f.store(word, _at(f, row, count, 4), 4)
+        f.store(word, f.element_at(row, count, 4), 4)
         more = f.binary("add", count, const("i32", 1))
         f.store(more, count_at, 4)
         f.store(f.call("i32", "llvm.umax.i32", [f.load("i32", most, 4), more]), most, 4)
@@ -189,7 +126,7 @@ def _narrow_rows() -> FunctionWriter:
         f.branch_if(f.compare("icmp ult", onward, f.arg(2)), "word", "lane.done")
         f.label("lane.done")
 
-    _each_lane(f, f.arg(1), body)
+    f.each_lane(f.arg(1), body)
     f.ret(f.load("i32", most, 4))
     return f
 
@@ -250,8 +187,6 @@ def _count_wavefronts() -> FunctionWriter:
 def runtime() -> list[FunctionWriter]:
     """All helper functions."""
     return [
-        *(_gather(size) for size in (1, 2)),
-        *(_scatter(size) for size in (1, 2, 4, 8)),
         *(_copy(size) for size in (4, 8, 16)),
         _wide_rows(), _narrow_rows(), _count_wavefronts(),
     ]

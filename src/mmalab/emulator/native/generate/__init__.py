@@ -1,8 +1,8 @@
 """Code generators, one file per instruction group; each adds itself to :data:`GENERATORS`.
 
-A generator writes LLVM for one site in the active lanes and returns True, or returns False when it
-does not know these modifiers; the site then escapes to the NumPy executor of the same form, which is
-the specification that the generator must equal bit for bit.
+A generator writes the primitive of one instruction form and returns True, or returns False when it
+does not know these modifiers; the site is then executed by the NumPy executor of the same form,
+which is the specification that the generator must equal bit for bit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from mmalab.emulator.native.generate import (
     warps,
 )
 from mmalab.emulator.native.generate.registry import GENERATORS
-from mmalab.emulator.native.generate.special import KNOWN, special
+from mmalab.emulator.native.generate.special import (
+    KNOWN,
+    cta_specials,
+    special_place,
+    warp_specials,
+)
 
-__all__ = ["GENERATORS", "KNOWN", "arithmetic", "convert", "integers", "matrix", "memory", "moves",
-           "special", "warps"]
+__all__ = ["GENERATORS", "KNOWN", "arithmetic", "convert", "cta_specials", "integers", "matrix",
+           "memory", "moves", "special_place", "warp_specials", "warps"]

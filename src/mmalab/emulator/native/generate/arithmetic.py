@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from mmalab.emulator.native.emit import Value
+from mmalab.emulator.native.emit import Value, const
 from mmalab.emulator.native.generate import floats, integers
 from mmalab.emulator.native.generate.registry import generates
-from mmalab.emulator.native.step import Generator, SiteWriter
-from mmalab.emulator.program import Vec
+from mmalab.emulator.native.primitive import Generator, PrimitiveWriter
 
 __all__: list[str] = []
 
@@ -27,10 +26,10 @@ _BY_FAMILY: dict[str, tuple[Generator | None, Generator | None]] = {
 
 
 @generates(*_BY_FAMILY)
-def _arithmetic(w: SiteWriter) -> bool:
+def _arithmetic(w: PrimitiveWriter) -> bool:
     integer, real = _BY_FAMILY[w.site.form.family]
     type_ = w.modifier("type")
-    if any(name in w.site.form.modifiers for name in ("atype", "btype", "ctype", "dtype")):
+    if w.has("atype", "btype", "ctype", "dtype"):
         return False  # mixed precision
     if integers.is_integer(type_):
         return integer is not None and integer(w)
@@ -38,32 +37,27 @@ def _arithmetic(w: SiteWriter) -> bool:
 
 
 @generates("setp")
-def _setp(w: SiteWriter) -> bool:
+def _setp(w: PrimitiveWriter) -> bool:
     """``setp.cmp{.bool} p|q, a, b{, c}``."""
     type_, f = w.modifier("type"), w.f
     compared = _compared(w, type_)
     if compared is None:
         return False
-    negated = w.scope.invert(compared)
+    answers = [f.cast("bitcast", compared, "i32")]
+    answers.append(f.binary("xor", answers[0], const("i32", -1)))
     boolean = w.modifier("bool")
     if boolean:
-        c = w.scope.read(w.operands[3], "pred")
-        compared, negated = (f.binary(boolean, x, c) for x in (compared, negated))
-    target = w.operands[0]
-    if isinstance(target, Vec):
-        w.scope.write(target.items[0], compared, w.active)
-        w.scope.write(target.items[1], negated, w.active)
-    else:
-        w.scope.write(target, compared, w.active)
+        c = w.predicate(3)
+        answers = [f.binary(boolean, x, c) for x in answers]
+    for index, answer in zip(w.items(0), answers, strict=False):
+        w.write(index, answer)
     return True
 
 
-def _compared(w: SiteWriter, type_: str) -> Value | None:
+def _compared(w: PrimitiveWriter, type_: str) -> Value | None:
     comparison = w.modifier("cmp")
     if integers.is_integer(type_):
-        a, b = (w.scope.read(op, type_) for op in w.operands[1:3])
-        return integers.compare_integers(w, comparison, type_, a, b)
+        return integers.compare_integers(w, comparison, type_)
     if floats.is_float(type_):
-        a, b = floats.read(w, 1, type_), floats.read(w, 2, type_)
-        return floats.compare_floats(w, comparison, a, b)
+        return floats.compare_floats(w, comparison, type_)
     return None

@@ -6,8 +6,8 @@ from mmalab.emulator.native.emit import Value, const, vector
 from mmalab.emulator.native.generate import floats
 from mmalab.emulator.native.generate.integers import is_integer
 from mmalab.emulator.native.generate.registry import generates
-from mmalab.emulator.native.scope import V16, V32, VF32, VF64, width
-from mmalab.emulator.native.step import SiteWriter
+from mmalab.emulator.native.primitive import V16, V32, VF32, VF64, PrimitiveWriter
+from mmalab.emulator.types import width
 
 __all__: list[str] = []
 
@@ -16,7 +16,7 @@ _ROUND = {"rzi": "trunc", "rni": "roundeven", "rmi": "floor", "rpi": "ceil"}
 
 
 @generates("cvt")
-def _convert(w: SiteWriter) -> bool:
+def _convert(w: PrimitiveWriter) -> bool:
     to, come = w.modifier("dtype"), w.modifier("atype")
     plain = {"dtype", "atype", "rounding", "ftz"}
     if set(w.site.form.modifiers) - plain:
@@ -30,25 +30,25 @@ def _convert(w: SiteWriter) -> bool:
     if to in ("f16x2", "bf16x2") and come == "f32":
         return _pack(w, to)
     if to in ("f16", "bf16") and come == "f32":
-        narrow = _narrow(w, w.scope.read_float(w.operands[1], "f32"), to)
+        narrow = _narrow(w, w.read_float(1, "f32"), to)
         return narrow is not None and _write(w, narrow)
     if to == "f32" and come in ("f16", "bf16"):
         return _widen(w, come)
     return False
 
 
-def _write(w: SiteWriter, value: Value, *, signed: bool = False) -> bool:
-    w.scope.write(w.operands[0], value, w.active, signed=signed)
+def _write(w: PrimitiveWriter, value: Value, *, signed: bool = False) -> bool:
+    w.write(0, value, signed=signed)
     return True
 
 
-def _resize(w: SiteWriter, to: str, come: str) -> bool:
-    value = w.scope.read(w.operands[1], come)
+def _resize(w: PrimitiveWriter, to: str, come: str) -> bool:
+    value = w.read(1, come)
     value = w.f.resize(value, vector(f"i{width(to)}"), signed=come[0] == "s")
     return _write(w, value, signed=to[0] == "s")
 
 
-def _to_integer(w: SiteWriter, to: str, come: str) -> bool:
+def _to_integer(w: PrimitiveWriter, to: str, come: str) -> bool:
     """Out of range saturates, NaN gives 0 (only where the width makes that the chip's rule)."""
     bits = width(to)
     if bits != 32 or come != "f32" or w.modifier("rounding") not in _ROUND:
@@ -60,16 +60,16 @@ def _to_integer(w: SiteWriter, to: str, come: str) -> bool:
     return _write(w, f.call(V32, f"llvm.{name}.sat.v32i32.v32f32", [value]))
 
 
-def _from_integer(w: SiteWriter, to: str, come: str) -> bool:
+def _from_integer(w: PrimitiveWriter, to: str, come: str) -> bool:
     exact = width(come) < (24 if to == "f32" else 53)
     if w.modifier("rounding", "rn") != "rn" and not exact:
         return False
-    value = w.scope.read(w.operands[1], come)
+    value = w.read(1, come)
     operation = "sitofp" if come[0] == "s" else "uitofp"
     return _write(w, w.f.cast(operation, value, VF32 if to == "f32" else VF64))
 
 
-def _narrow(w: SiteWriter, value: Value, to: str) -> Value | None:
+def _narrow(w: PrimitiveWriter, value: Value, to: str) -> Value | None:
     """f32 to f16 or bf16, to nearest even, as <32 x i16>."""
     if w.modifier("rounding") != "rn" or w.modifier("ftz"):
         return None
@@ -85,11 +85,11 @@ def _narrow(w: SiteWriter, value: Value, to: str) -> Value | None:
     return f.select(nan, const(V16, 0x7FFF), high)
 
 
-def _pack(w: SiteWriter, to: str) -> bool:
+def _pack(w: PrimitiveWriter, to: str) -> bool:
     """``cvt.rn.f16x2.f32 d, a, b``: a in the high half."""
     halves = []
     for index in (1, 2):
-        narrow = _narrow(w, w.scope.read_float(w.operands[index], "f32"), to.removesuffix("x2"))
+        narrow = _narrow(w, w.read_float(index, "f32"), to.removesuffix("x2"))
         if narrow is None:
             return False
         halves.append(w.f.resize(narrow, V32))
@@ -97,12 +97,12 @@ def _pack(w: SiteWriter, to: str) -> bool:
     return _write(w, w.f.binary("or", high, halves[1]))
 
 
-def _widen(w: SiteWriter, come: str) -> bool:
+def _widen(w: PrimitiveWriter, come: str) -> bool:
     """f16 or bf16 to f32, exact; a NaN becomes the canonical one."""
     if w.modifier("ftz"):
         return False
     f = w.f
-    word = w.scope.read(w.operands[1], "b16")
+    word = w.read(1, "b16")
     if come == "f16":
         value = f.cast("fpext", f.cast("bitcast", word, _HALF), VF32)
     else:

@@ -7,8 +7,7 @@ whose tables on the chip are unknown, escape to the executors.
 from __future__ import annotations
 
 from mmalab.emulator.native.emit import Value, const
-from mmalab.emulator.native.scope import V32, V64, VF32, VF64
-from mmalab.emulator.native.step import SiteWriter
+from mmalab.emulator.native.primitive import V32, V64, VF32, VF64, PrimitiveWriter
 
 __all__ = ["absolute", "arithmetic", "compare_floats", "divide", "extreme", "flush", "fused",
            "is_float", "negate", "read", "root", "write"]
@@ -30,7 +29,7 @@ def _float(type_: str) -> str:
     return VF32 if type_ == "f32" else VF64
 
 
-def flush(w: SiteWriter, value: Value) -> Value:
+def flush(w: PrimitiveWriter, value: Value) -> Value:
     """Subnormals of a <32 x float> become zeros of the same sign."""
     f = w.f
     raw = f.cast("bitcast", value, V32)
@@ -41,13 +40,13 @@ def flush(w: SiteWriter, value: Value) -> Value:
     return f.cast("bitcast", f.select(tiny, signed_zero, raw), VF32)
 
 
-def read(w: SiteWriter, index: int, type_: str) -> Value:
+def read(w: PrimitiveWriter, index: int, type_: str) -> Value:
     """Operand `index` as a float vector, flushed under .ftz."""
-    value = w.scope.read_float(w.operands[index], type_)
+    value = w.read_float(index, type_)
     return flush(w, value) if w.modifier("ftz") and type_ == "f32" else value
 
 
-def write(w: SiteWriter, value: Value, type_: str) -> bool:
+def write(w: PrimitiveWriter, value: Value, type_: str) -> bool:
     """Write a result: flushed under .ftz, clamped under .sat, NaN in the chip's spelling."""
     f = w.f
     if w.modifier("ftz") and type_ == "f32":
@@ -64,11 +63,11 @@ def write(w: SiteWriter, value: Value, type_: str) -> bool:
         nan = None
     if nan is not None:
         raw = f.select(nan, const(_raw(type_), _QUIET[type_]), raw)
-    w.scope.write(w.operands[0], raw, w.active)
+    w.write(0, raw)
     return True
 
 
-def arithmetic(w: SiteWriter) -> bool:
+def arithmetic(w: PrimitiveWriter) -> bool:
     """add, sub, mul to nearest."""
     type_ = w.modifier("type")
     if w.modifier("rounding", "rn") != "rn":
@@ -77,17 +76,17 @@ def arithmetic(w: SiteWriter) -> bool:
     return write(w, w.f.binary(_OPERATION[w.site.form.family], a, b), type_)
 
 
-def fused(w: SiteWriter) -> bool:
+def fused(w: PrimitiveWriter) -> bool:
     """fma (and mad on floats, which is the same)."""
     type_ = w.modifier("type")
-    if not is_float(type_) or w.modifier("rounding", "rn") != "rn" or w.modifier("relu"):
+    if not is_float(type_) or w.modifier("rounding", "rn") != "rn" or w.has("relu"):
         return False
     inputs = [read(w, i, type_) for i in (1, 2, 3)]
     name = "llvm.fma.v32f32" if type_ == "f32" else "llvm.fma.v32f64"
     return write(w, w.f.call(inputs[0].type, name, inputs), type_)
 
 
-def divide(w: SiteWriter) -> bool:
+def divide(w: PrimitiveWriter) -> bool:
     """div.rn exactly; approximate divisions are given the correctly rounded quotient."""
     type_ = w.modifier("type")
     if w.modifier("rounding", "rn") != "rn" or w.modifier("approx"):
@@ -95,7 +94,7 @@ def divide(w: SiteWriter) -> bool:
     return write(w, w.f.binary("fdiv", read(w, 1, type_), read(w, 2, type_)), type_)
 
 
-def root(w: SiteWriter) -> bool:
+def root(w: PrimitiveWriter) -> bool:
     """sqrt.rn."""
     type_ = w.modifier("type")
     if not is_float(type_) or w.modifier("rounding", "rn") != "rn":
@@ -105,7 +104,7 @@ def root(w: SiteWriter) -> bool:
     return write(w, w.f.call(value.type, name, [value]), type_)
 
 
-def _sign_bit(w: SiteWriter, operation: str, mask: int) -> bool:
+def _sign_bit(w: PrimitiveWriter, operation: str, mask: int) -> bool:
     type_ = w.modifier("type")
     value = read(w, 1, type_)
     raw = w.f.cast("bitcast", value, _raw(type_))
@@ -113,24 +112,22 @@ def _sign_bit(w: SiteWriter, operation: str, mask: int) -> bool:
     return write(w, w.f.cast("bitcast", changed, _float(type_)), type_)
 
 
-def negate(w: SiteWriter) -> bool:
+def negate(w: PrimitiveWriter) -> bool:
     """neg."""
     bits = 31 if w.modifier("type") == "f32" else 63
     return _sign_bit(w, "xor", -(1 << bits))
 
 
-def absolute(w: SiteWriter) -> bool:
+def absolute(w: PrimitiveWriter) -> bool:
     """abs."""
     bits = 31 if w.modifier("type") == "f32" else 63
     return _sign_bit(w, "and", (1 << bits) - 1)
 
 
-def extreme(w: SiteWriter) -> bool:
+def extreme(w: PrimitiveWriter) -> bool:
     """min, max: a NaN operand loses (without .NaN); -0 is less than +0."""
     type_, f = w.modifier("type"), w.f
-    if w.modifier("nan") or w.modifier("xorsign") or w.modifier("abs") or len(w.operands) != 3:
-        return False
-    if any(m in w.site.form.key for m in (".NaN", ".xorsign", ".abs")):
+    if w.has("NaN", "xorsign", "abs") or len(w.operands) != 3:
         return False
     a, b = read(w, 1, type_), read(w, 2, type_)
     word = _raw(type_)
@@ -144,8 +141,9 @@ def extreme(w: SiteWriter) -> bool:
     return write(w, f.cast("bitcast", chosen, _float(type_)), type_)
 
 
-def compare_floats(w: SiteWriter, comparison: str, a: Value, b: Value) -> Value:
+def compare_floats(w: PrimitiveWriter, comparison: str, type_: str) -> Value:
     """``setp``'s comparison of floats as <32 x i1>."""
+    a, b = read(w, 1, type_), read(w, 2, type_)
     ordered = {"eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge",
                "equ": "ueq", "neu": "une", "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge",
                "num": "ord", "nan": "uno"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mmalab.emulator.native.emit import Value, const, vector
 from mmalab.emulator.native.generate.registry import generates
-from mmalab.emulator.native.scope import V1, V32, width
-from mmalab.emulator.native.step import SiteWriter
+from mmalab.emulator.native.primitive import V32, PrimitiveWriter
+from mmalab.emulator.types import width
 
 __all__ = [
     "absolute", "add", "compare_integers", "divide", "extreme", "is_integer", "multiply", "negate",
@@ -17,63 +17,68 @@ def is_integer(type_: str) -> bool:
     return type_[0] in "sub" and type_[1:].isdigit() and int(type_[1:]) <= 64
 
 
-def _signed(w: SiteWriter) -> bool:
-    return w.modifier("type")[0] == "s"
-
-
-def _write(w: SiteWriter, value: Value) -> bool:
-    w.scope.write(w.operands[0], value, w.active, signed=_signed(w))
+def _write(w: PrimitiveWriter, value: Value) -> bool:
+    w.write(0, value, signed=w.modifier("type")[0] == "s")
     return True
 
 
-@generates("and", "or", "xor")
-def _logic(w: SiteWriter) -> bool:
+def _pair(w: PrimitiveWriter) -> tuple[Value, Value]:
     type_ = w.modifier("type")
-    a, b = (w.scope.read(op, type_) for op in w.operands[1:3])
-    return _write(w, w.f.binary(w.site.form.family, a, b))
+    return w.read(1, type_), w.read(2, type_)
+
+
+@generates("and", "or", "xor")
+def _logic(w: PrimitiveWriter) -> bool:
+    family = w.site.form.family
+    if w.modifier("type") == "pred":
+        w.write(0, w.f.binary(family, w.predicate(1), w.predicate(2)))
+        return True
+    return _write(w, w.f.binary(family, *_pair(w)))
 
 
 @generates("not")
-def _not(w: SiteWriter) -> bool:
-    a = w.scope.read(w.operands[1], w.modifier("type"))
-    return _write(w, w.f.binary("xor", a, const(a.type, -1 if a.type != V1 else 1)))
+def _not(w: PrimitiveWriter) -> bool:
+    if w.modifier("type") == "pred":
+        w.write(0, w.f.binary("xor", w.predicate(1), const("i32", -1)))
+        return True
+    a = w.read(1, w.modifier("type"))
+    return _write(w, w.f.binary("xor", a, const(a.type, -1)))
 
 
 @generates("shl", "shr")
-def _shift(w: SiteWriter) -> bool:
+def _shift(w: PrimitiveWriter) -> bool:
     """Amounts above the width give zero, or the sign for shr.s."""
     type_, f = w.modifier("type"), w.f
     bits = width(type_)
-    a = w.scope.read(w.operands[1], type_)
-    amount = w.scope.read(w.operands[2], "u32")
-    limited = f.call(V32, "llvm.umin.v32i32", [amount, const(V32, bits - 1)])
-    by = f.resize(limited, a.type)
-    if type_[0] == "s" and w.site.form.family == "shr":
-        return _write(w, f.binary("ashr", a, by))
-    operation = "shl" if w.site.form.family == "shl" else "lshr"
+    a = w.read(1, type_)
+    arithmetic = type_[0] == "s" and w.site.form.family == "shr"
+    operation = "ashr" if arithmetic else "shl" if w.site.form.family == "shl" else "lshr"
+    amount = w.read(2, "u32")
+    by = f.resize(f.call(V32, "llvm.umin.v32i32", [amount, const(V32, bits - 1)]), a.type)
     shifted = f.binary(operation, a, by)
+    if arithmetic:
+        return _write(w, shifted)
     inside = f.compare("icmp ult", amount, const(V32, bits))
     return _write(w, f.select(inside, shifted, const(a.type, 0)))
 
 
-def multiply(w: SiteWriter) -> bool:
+def multiply(w: PrimitiveWriter) -> bool:
     """``mul`` and ``mad``: low half, high half, or both."""
     type_ = w.modifier("type")
-    if w.modifier("sat") or w.modifier("cc"):
+    if w.has("sat", "cc"):
         return False
     product = _product(w, type_, w.modifier("part", "lo"))
     if product is None:
         return False
     if w.site.form.family == "mad":
         bits = width(type_) * (2 if w.modifier("part") == "wide" else 1)
-        addend = w.scope.read(w.operands[3], f"{type_[0]}{bits}")
-        product = w.f.binary("add", product, addend)
+        product = w.f.binary("add", product, w.read(3, f"{type_[0]}{bits}"))
     return _write(w, product)
 
 
-def _product(w: SiteWriter, type_: str, part: str) -> Value | None:
+def _product(w: PrimitiveWriter, type_: str, part: str) -> Value | None:
     f, bits = w.f, width(type_)
-    a, b = (w.scope.read(op, type_) for op in w.operands[1:3])
+    a, b = _pair(w)
     if part == "lo":
         return f.binary("mul", a, b)
     double = vector(f"i{2 * bits}")
@@ -86,82 +91,86 @@ def _product(w: SiteWriter, type_: str, part: str) -> Value | None:
     return f.resize(f.binary("lshr", wide, const(double, bits)), a.type)
 
 
-def negate(w: SiteWriter) -> bool:
+def negate(w: PrimitiveWriter) -> bool:
     """``neg``."""
-    a = w.scope.read(w.operands[1], w.modifier("type"))
+    a = w.read(1, w.modifier("type"))
     return _write(w, w.f.binary("sub", const(a.type, 0), a))
 
 
-def absolute(w: SiteWriter) -> bool:
+def absolute(w: PrimitiveWriter) -> bool:
     """``abs``."""
-    a = w.scope.read(w.operands[1], w.modifier("type"))
+    a = w.read(1, w.modifier("type"))
     name = f"llvm.abs.v32i{width(w.modifier('type'))}"
     return _write(w, w.f.call(a.type, name, [a, const("i1", 0)]))
 
 
-def extreme(w: SiteWriter) -> bool:
+def extreme(w: PrimitiveWriter) -> bool:
     """``min`` and ``max``."""
     type_ = w.modifier("type")
-    if w.modifier("relu") or not is_integer(type_):
+    if w.has("relu") or len(w.operands) != 3:
         return False
-    a, b = (w.scope.read(op, type_) for op in w.operands[1:3])
+    a, b = _pair(w)
     sign = "s" if type_[0] == "s" else "u"
-    return _write(
-        w, w.f.call(a.type, f"llvm.{sign}{w.site.form.family}.v32i{width(type_)}", [a, b])
-    )
+    name = f"llvm.{sign}{w.site.form.family}.v32i{width(type_)}"
+    return _write(w, w.f.call(a.type, name, [a, b]))
 
 
-def add(w: SiteWriter) -> bool:
+def add(w: PrimitiveWriter) -> bool:
     """``add`` and ``sub``; ``.sat`` is for s32 only."""
-    type_ = w.modifier("type")
-    if w.modifier("cc"):
+    type_, family = w.modifier("type"), w.site.form.family
+    if w.has("cc"):
         return False
-    a, b = (w.scope.read(op, type_) for op in w.operands[1:3])
-    if w.modifier("sat"):
-        name = f"llvm.s{w.site.form.family}.sat.v32i{width(type_)}"
-        return _write(w, w.f.call(a.type, name, [a, b]))
-    return _write(w, w.f.binary(w.site.form.family, a, b))
+    a, b = _pair(w)
+    if w.has("sat"):
+        return _write(w, w.f.call(a.type, f"llvm.s{family}.sat.v32i{width(type_)}", [a, b]))
+    return _write(w, w.f.binary(family, a, b))
 
 
-def divide(w: SiteWriter) -> bool:
-    """Division by zero must not trap the host: such lanes divide by one and give all ones."""
+def divide(w: PrimitiveWriter) -> bool:
+    """``div`` and ``rem`` of 32 bits, through exact doubles; other widths are the executor's.
+
+    Division by zero gives all ones, the remainder the dividend; INT_MIN / -1 wraps.
+    """
     type_, f = w.modifier("type"), w.f
-    a, b = (w.scope.read(op, type_) for op in w.operands[1:3])
+    if width(type_) != 32:
+        return False
+    signed = type_[0] == "s"
+    cast = "sitofp" if signed else "uitofp"
+    double, wide = vector("double"), vector("i64")
+    a, b = _pair(w)
     zero = f.compare("icmp eq", b, const(b.type, 0))
-    if w.active is not None:
-        zero = f.binary("or", zero, w.scope.invert(w.active))
-    if type_[0] == "s":
-        return False  # INT_MIN / -1 would trap; the executor knows what the chip gives
     safe = f.select(zero, const(b.type, 1), b)
+    # a 32-bit quotient is exact after truncation: doubles have 53 bits
+    real = f.binary("fdiv", f.cast(cast, a, double), f.cast(cast, safe, double))
+    quotient = f.cast("trunc", f.cast("fptosi", real, wide), V32)
     if w.site.form.family == "div":
-        return _write(w, f.select(zero, const(b.type, -1), f.binary("udiv", a, safe)))
-    return _write(w, f.select(zero, a, f.binary("urem", a, safe)))
+        return _write(w, f.select(zero, const(a.type, -1), quotient))
+    rest = f.binary("sub", a, f.binary("mul", quotient, safe))
+    return _write(w, f.select(zero, a, rest))
 
 
 @generates("popc", "clz", "brev")
-def _count_bits(w: SiteWriter) -> bool:
+def _count_bits(w: PrimitiveWriter) -> bool:
     type_, f = w.modifier("type"), w.f
-    a = w.scope.read(w.operands[1], type_)
+    a = w.read(1, type_)
     name = {"popc": "llvm.ctpop", "clz": "llvm.ctlz", "brev": "llvm.bitreverse"}
     family = w.site.form.family
     arguments = [a, const("i1", 0)] if family == "clz" else [a]
     value = f.call(a.type, f"{name[family]}.v32i{width(type_)}", arguments)
-    if family != "brev":
-        value = f.resize(value, V32)
-    w.scope.write(w.operands[0], value, w.active)
+    w.write(0, value if family == "brev" else f.resize(value, V32))
     return True
 
 
 @generates("lop3")
-def _lop3(w: SiteWriter) -> bool:
+def _lop3(w: PrimitiveWriter) -> bool:
     """Any three-input function, as the sum of its true minterms."""
-    if len(w.operands) != 5 or w.modifier("bool"):
+    if len(w.operands) != 5 or w.has("bool"):
         return False
-    f = w.f
-    inputs = [w.scope.read(op, "b32") for op in w.operands[1:4]]
-    table = getattr(w.operands[4], "word", None)
+    table = w.literal(4)
     if table is None:
         return False
+    f = w.f
+    inputs = [w.read(i, "b32") for i in (1, 2, 3)]
     inverted = [f.binary("xor", x, const(V32, -1)) for x in inputs]
     total = const(V32, 0)
     for row in range(8):
@@ -169,31 +178,28 @@ def _lop3(w: SiteWriter) -> bool:
             picked = [inputs[i] if row >> (2 - i) & 1 else inverted[i] for i in range(3)]
             term = f.binary("and", f.binary("and", picked[0], picked[1]), picked[2])
             total = f.binary("or", total, term)
-    w.scope.write(w.operands[0], total, w.active)
+    w.write(0, total)
     return True
 
 
 @generates("shf")
-def _funnel(w: SiteWriter) -> bool:
-    if len(w.operands) != 4:
-        return False
-    f = w.f
-    low, high, amount = (w.scope.read(op, "b32") for op in w.operands[1:4])
+def _funnel(w: PrimitiveWriter) -> bool:
+    """``shf.{l,r}.wrap`` of the pair b:a."""
     if w.modifier("wrapping") != "wrap":
         return False
+    low, high, amount = (w.read(i, "b32") for i in (1, 2, 3))
     name = "llvm.fshl.v32i32" if w.modifier("mode") == "l" else "llvm.fshr.v32i32"
-    w.scope.write(w.operands[0], f.call(V32, name, [high, low, amount]), w.active)
+    w.write(0, w.f.call(V32, name, [high, low, amount]))
     return True
 
 
 @generates("bfe")
-def _extract_field(w: SiteWriter) -> bool:
-    """Unsigned only: position and length are bytes of their operands."""
-    type_ = w.modifier("type")
-    if type_ != "u32":
+def _extract_field(w: PrimitiveWriter) -> bool:
+    """u32 only: position and length are bytes of their operands."""
+    if w.modifier("type") != "u32":
         return False
     f = w.f
-    a, position, length = (w.scope.read(op, "u32") for op in w.operands[1:4])
+    a, position, length = (w.read(i, "u32") for i in (1, 2, 3))
     position, length = (f.binary("and", x, const(V32, 255)) for x in (position, length))
     inside = f.compare("icmp ult", position, const(V32, 32))
     shifted = f.binary("lshr", a, f.binary("and", position, const(V32, 31)))
@@ -201,24 +207,41 @@ def _extract_field(w: SiteWriter) -> bool:
     full = f.compare("icmp uge", length, const(V32, 32))
     one = f.binary("shl", const(V32, 1), f.binary("and", length, const(V32, 31)))
     mask = f.select(full, const(V32, -1), f.binary("sub", one, const(V32, 1)))
-    w.scope.write(w.operands[0], f.binary("and", shifted, mask), w.active)
+    w.write(0, f.binary("and", shifted, mask))
     return True
 
 
-def compare_integers(w: SiteWriter, comparison: str, type_: str, a: Value, b: Value) -> Value:
+@generates("bfi")
+def _insert_field(w: PrimitiveWriter) -> bool:
+    """b32 only: the low bits of a go into b at a position."""
+    if w.modifier("type") != "b32":
+        return False
+    f = w.f
+    a, b, position, length = (w.read(i, "b32") for i in (1, 2, 3, 4))
+    position, length = (f.binary("and", x, const(V32, 255)) for x in (position, length))
+    inside = f.compare("icmp ult", position, const(V32, 32))
+    at = f.binary("and", position, const(V32, 31))
+    full = f.compare("icmp uge", length, const(V32, 32))
+    one = f.binary("shl", const(V32, 1), f.binary("and", length, const(V32, 31)))
+    mask = f.select(full, const(V32, -1), f.binary("sub", one, const(V32, 1)))
+    mask = f.select(inside, f.binary("shl", mask, at), const(V32, 0))
+    kept = f.binary("and", b, f.binary("xor", mask, const(V32, -1)))
+    w.write(0, f.binary("or", kept, f.binary("and", f.binary("shl", a, at), mask)))
+    return True
+
+
+def compare_integers(w: PrimitiveWriter, comparison: str, type_: str) -> Value:
     """``setp``'s comparison of integers as <32 x i1>."""
     signs = {"lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge", "eq": "eq", "ne": "ne"}
     prefix = "s" if type_[0] == "s" else "u"
     predicate = signs.get(comparison, prefix + comparison)
-    return w.f.compare(f"icmp {predicate}", a, b)
+    return w.f.compare(f"icmp {predicate}", w.read(1, type_), w.read(2, type_))
 
 
 @generates("selp")
-def _select(w: SiteWriter) -> bool:
+def _select(w: PrimitiveWriter) -> bool:
     type_ = w.modifier("type")
     if width(type_) > 64:
         return False
-    a, b = (w.scope.read(op, type_) for op in w.operands[1:3])
-    p = w.scope.read(w.operands[3], "pred")
-    w.scope.write(w.operands[0], w.f.select(p, a, b), w.active)
+    w.write(0, w.f.select(w.read(3, "pred"), w.read(1, type_), w.read(2, type_)))
     return True

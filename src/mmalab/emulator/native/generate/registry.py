@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mmalab.emulator.native.step import Generator
+from mmalab.emulator.native.primitive import Generator
 
 __all__ = ["GENERATORS", "generates"]
 

@@ -1,0 +1,37 @@
+"""Compiled execution: one primitive per instruction form, walked by a compiled interpreter."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from mmalab.emulator.machine import Machine
+from mmalab.emulator.native.driver import ThreadedScheduler
+from mmalab.emulator.native.threaded import ThreadedCode
+from mmalab.emulator.program import Program
+
+__all__ = ["ThreadedCode", "ThreadedScheduler", "run_threaded"]
+
+
+_KEPT = 32
+#: Programs are kept by identity (lowering returns the same object for the same module).
+_codes: OrderedDict[tuple[int, frozenset[str]], ThreadedCode] = OrderedDict()
+
+
+def _code(program: Program, options: frozenset[str]) -> ThreadedCode:
+    key = (id(program), options)
+    found = _codes.pop(key, None)
+    if found is None or found.program is not program:
+        found = ThreadedCode(program, options)
+    _codes[key] = found
+    while len(_codes) > _KEPT:
+        _codes.popitem(last=False)
+    return found
+
+
+def run_threaded(machine: Machine, max_steps: int | None = None) -> None:
+    """Run the machine to its end; the executor of :func:`mmalab.emulator.run.emulate`."""
+    options = {f"numerics:{machine.numerics}", f"target:{machine.target}"}
+    if machine.schedule != "eager":
+        options.add("deferred")
+    ThreadedScheduler(machine, _code(machine.program, frozenset(options)),
+                      max_steps=max_steps).run()
