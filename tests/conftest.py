@@ -7,7 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from mmalab.toolchain.locate import tools
+
 _REPOSITORY = Path(__file__).resolve().parent.parent
+_TOOLS = ("ptxas", "nvdisasm", "cuobjdump")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Without the toolkit its tests skip; where it is required (``make test``) they fail."""
+    if item.get_closest_marker("toolkit") is None:
+        return
+    missing = [name for name in _TOOLS if not tools(name)]
+    if not missing:
+        return
+    words = f"{', '.join(missing)} not installed: pip install 'mmalab[toolchain]'"
+    if os.environ.get("MMALAB_REQUIRE_TOOLKIT") == "1":
+        pytest.fail(words, pytrace=False)
+    pytest.skip(words)
 
 
 def _shared_folder() -> Path | None:

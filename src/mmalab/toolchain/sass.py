@@ -150,13 +150,17 @@ class Function:
 
     @cached_property
     def main_loop(self) -> Loop | None:
-        """The innermost loop that does the most work, None if there is no loop.
+        """The loop that does the most work itself, its inner loops left out; None without loops.
 
         Most matrix instructions first, then most operations, then most instructions.
         """
-        inner = [loop for loop in self.loops if not loop.children]
-        return max(inner, default=None, key=lambda loop: (
-            sum(i.matrix for i in loop.instructions), loop.flops or 0, len(loop.instructions)))
+        def work(loop: Loop) -> tuple[int, int, int]:
+            inner = {i.address for child in self.loops if child.header in loop.children
+                     for i in child.instructions}
+            own = [i for i in loop.issued if i.address not in inner]
+            return sum(i.matrix for i in own), sum(i.flops or 0 for i in own), len(own)
+
+        return max(self.loops, default=None, key=work)
 
     def histogram(self, *, full: bool = False) -> Counter[str]:
         """How often each opcode occurs; with `full`, each opcode with its modifiers."""
@@ -220,6 +224,7 @@ _TYPE = re.compile(r"^\s*\.type\s+(\S+),@function")
 _ENTRY = re.compile(r'^\s*\.other\s+(\S+),@"STO_CUDA_ENTRY')
 _TARGETS = re.compile(r'\(\*"BRANCH_TARGETS\s+([^"]+)"\*\)')
 _TARGET = re.compile(r"^\s*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
+_FLAGS = re.compile(r'^\s*\.headerflags\s+@".*?EF_CUDA_SM(\d+)[ "].*$', re.MULTILINE)
 
 
 @dataclass
@@ -257,12 +262,19 @@ def read_sass(text: str) -> Sass:
         ToolError: the text has no SASS in it, or a line in it is not understood.
     """
     sections, names, entries = _scan(text)
-    target = _TARGET.search(text)
-    if target is None:
-        raise ToolError("nvdisasm", "printed no .target line", output=text[:400])
+    target = _target(text)
     functions = [function for section in sections
                  for function in _functions(section, names, entries)]
-    return Sass(target[1], tuple(functions), text)
+    return Sass(target, tuple(functions), text)
+
+
+def _target(text: str) -> str:
+    if found := _TARGET.search(text):
+        return found[1]
+    # ELF images of CUDA 12 for chips before sm_100 have the chip in their header flags.
+    if found := _FLAGS.search(text):
+        return f"sm_{found[1]}{'a' if 'EF_CUDA_ACCELERATORS' in found[0] else ''}"
+    raise ToolError("nvdisasm", "printed no target", output=text[:400])
 
 
 def _scan(text: str) -> tuple[list[_Section], set[str], set[str]]:
@@ -287,6 +299,7 @@ def _scan(text: str) -> tuple[list[_Section], set[str], set[str]]:
             section = None
         elif found := _TYPE.match(line):
             names.add(found[1])
+            ptx_line = None  # a helper's code has no line, and must not inherit the kernel's
         elif found := _ENTRY.match(line):
             entries.add(found[1])
         elif section is not None and (found := _LABEL.match(line)):
