@@ -25,12 +25,10 @@ from mmalab.isa.form import Form, Fragment
 from mmalab.numerics.decode_ir import exponent_kind, exponents, values
 from mmalab.numerics.fragment_places import COLUMNS, LANES, Places, places_of
 from mmalab.numerics.fused_ir import instruction, plan, slow_function
-from mmalab.numerics.ir import Emitter, bare, constant, double_hex, vector
+from mmalab.numerics.ir import Emitter, bare, vector
 from mmalab.numerics.unit import Unit
 
 __all__ = ["fragment_ir", "has_fragment_ir"]
-
-_NAN64 = 0x7FF8000000000000
 
 
 def has_fragment_ir(unit: Unit, form: Form) -> bool:
@@ -388,10 +386,11 @@ class _Double(_Writer):
 
     def decode(self) -> None:
         self.transpose_b("double")
+        self.out.do(f"%scratch = alloca {self.columns}, align 64")
 
     def compute(self, lane: str, c: list[str]) -> list[str]:
         out, places, kind = self.out, self.places, self.columns
-        base = out.at("%a", lane, "double")
+        base, start = out.at("%a", lane, "double"), list(c)
         for k in range(self.k):
             column = out.load(kind, out.at("%bt", k * COLUMNS, "double"))
             for row in range(len(c)):
@@ -399,10 +398,85 @@ class _Double(_Writer):
                 one = out.splat(COLUMNS, "double", out.load("double", at))
                 c[row] = out.call(kind, f"llvm.fma.v{COLUMNS}f64", f"{kind} {one}",
                                   f"{kind} {column}", f"{kind} {c[row]}")
-        nan = constant(COLUMNS, "double", f"0x{_NAN64:016X}")
-        results = []
-        for row in range(len(c)):
-            bad = out.value(f"fcmp uno {kind} {c[row]}, {c[row]}")
-            results.append(out.value(f"select {vector(COLUMNS, 'i1')} {bad}, {nan}, "
-                                     f"{kind} {c[row]}"))
-        return results
+        return self.with_nan(base, start, c)
+
+    def with_nan(self, base: str, start: list[str], c: list[str]) -> list[str]:
+        """Where a result is NaN its row is done again, with the chip's choice among NaNs."""
+        out, places, kind = self.out, self.places, self.columns
+        flags = ""
+        for total in c:
+            bad = out.value(f"fcmp uno {kind} {total}, {total}")
+            flags = bad if not flags else out.binary("or", vector(COLUMNS, "i1"), flags, bad)
+        alarm = out.call("i1", f"llvm.vector.reduce.or.v{COLUMNS}i1",
+                         f"{vector(COLUMNS, 'i1')} {flags}")
+        name = out.fresh("nan")
+        out.do(f"br label %{name}.hot")
+        out.label(f"{name}.hot")
+        out.do(f"br i1 {alarm}, label %{name}.cold, label %{name}.done")
+        out.label(f"{name}.cold")
+        redone = []
+        for row, first in enumerate(start):
+            out.store(kind, first, "%scratch")
+            out.do(f"call void @{self.name}.slow(ptr %scratch, "
+                   f"ptr {out.at(base, places.a_word_row(row), 'double')}, ptr %bt)")
+            redone.append(out.load(kind, "%scratch"))
+        out.do(f"br label %{name}.done")
+        out.label(f"{name}.done")
+        return [out.value(f"phi {kind} [ {hot}, %{name}.hot ], [ {cold}, %{name}.cold ]")
+                for hot, cold in zip(c, redone, strict=True)]
+
+    def extra(self) -> list[str]:
+        steps = ", ".join(f"i32 {self.places.a_word_step(k)}" for k in range(self.k))
+        text = _SLOW_DOUBLE
+        for key, value in {"NAME": self.name, "K": self.k, "N": COLUMNS, "STEPS": steps}.items():
+            text = text.replace(f"@{key}@", str(value))
+        return [text]
+
+
+#: One row in scalars. Of several NaNs b's is kept, else the accumulator's, else a's, made quiet.
+_SLOW_DOUBLE = """
+@@NAME@.steps = internal constant [@K@ x i32] [@STEPS@]
+
+define internal void @@NAME@.slow(ptr %c, ptr %a, ptr %bt) noinline cold {
+entry:
+  br label %lane
+lane:
+  %j = phi i64 [ 0, %entry ], [ %j1, %next ]
+  %cp = getelementptr double, ptr %c, i64 %j
+  %first = load double, ptr %cp, align 8
+  br label %step
+step:
+  %k = phi i64 [ 0, %lane ], [ %k1, %step ]
+  %sum = phi double [ %first, %lane ], [ %sum1, %step ]
+  %sp = getelementptr i32, ptr @@NAME@.steps, i64 %k
+  %s = load i32, ptr %sp
+  %ap = getelementptr double, ptr %a, i32 %s
+  %x = load double, ptr %ap, align 4
+  %bk = mul i64 %k, @N@
+  %bi = add i64 %bk, %j
+  %bp = getelementptr double, ptr %bt, i64 %bi
+  %y = load double, ptr %bp, align 8
+  %exact = call double @llvm.fma.f64(double %x, double %y, double %sum)
+  %bad = fcmp uno double %exact, %exact
+  %xbad = fcmp uno double %x, %x
+  %ybad = fcmp uno double %y, %y
+  %sbad = fcmp uno double %sum, %sum
+  %pick0 = select i1 %xbad, double %x, double 0xFFF8000000000000
+  %pick1 = select i1 %sbad, double %sum, double %pick0
+  %pick2 = select i1 %ybad, double %y, double %pick1
+  %bits = bitcast double %pick2 to i64
+  %quiet = or i64 %bits, 2251799813685248
+  %nan = bitcast i64 %quiet to double
+  %sum1 = select i1 %bad, double %nan, double %exact
+  %k1 = add i64 %k, 1
+  %more = icmp ult i64 %k1, @K@
+  br i1 %more, label %step, label %next
+next:
+  store double %sum1, ptr %cp, align 8
+  %j1 = add i64 %j, 1
+  %lanes = icmp ult i64 %j1, @N@
+  br i1 %lanes, label %lane, label %end
+end:
+  ret void
+}
+"""

@@ -4,6 +4,10 @@ FP64 tensor instructions are chains of fused multiply-adds, so the product must 
 (1 + 2^-52)^2 - (1 + 2^-51) is 2^-104, not 0. Round to nearest is done with error-free
 transformations (Boldo and Melquiond) where nothing can overflow or underflow on the way, and with
 Python integers elsewhere and for the directed roundings.
+
+NaN in FP64 keeps its payload: of several, b's is returned, else c's, else a's, made quiet. That is
+what an H200 does for every combination of the three (unlike the narrow types, whose NaN is
+canonical).
 """
 
 from __future__ import annotations
@@ -18,7 +22,9 @@ __all__ = ["DirectedRounding", "add", "fma32", "fma64", "fma_word"]
 Doubles = NDArray[np.float64]
 DirectedRounding = Literal["rn", "rz", "rm", "rp"]
 
+#: What FP64 tensor instructions make of Inf x 0 and Inf - Inf.
 _NAN64 = 0xFFF8000000000000
+_QUIET64 = 1 << 51
 _SIGN64 = 1 << 63
 _INF64 = 0x7FF << 52
 
@@ -87,7 +93,19 @@ def fma64(a: Doubles, b: Doubles, c: Doubles, rounding: DirectedRounding = "rn")
         words = [np.ascontiguousarray(x[hard]).view(np.uint64).tolist() for x in (a, b, c)]
         fixed = [fma_word(*triple, rounding) for triple in zip(*words, strict=True)]
         result[hard] = np.array(fixed, np.uint64).view(np.float64)
-    return result
+    return _with_nan(result, a, b, c)
+
+
+def _with_nan(result: Doubles, a: Doubles, b: Doubles, c: Doubles) -> Doubles:
+    """`result` with the chip's NaN where it is one."""
+    invalid = np.isnan(result)
+    if not invalid.any():
+        return result
+    words = np.full(result.shape, _NAN64, np.uint64)
+    for operand in (a, c, b):  # the last one that is NaN wins
+        quiet = np.ascontiguousarray(operand).view(np.uint64) | np.uint64(_QUIET64)
+        words = np.where(np.isnan(operand), quiet, words)
+    return np.where(invalid, words, result.view(np.uint64)).view(np.float64)
 
 
 def _moderate(x: Doubles, exponent: int) -> NDArray[np.bool_]:
@@ -124,7 +142,10 @@ def _special(a: int, b: int, c: int) -> int | None:
     if max(magnitudes) < _INF64:
         return None
     product = _INF64 in magnitudes[:2]
-    if max(magnitudes) > _INF64 or (product and 0 in magnitudes[:2]):
+    for word, magnitude in ((b, magnitudes[1]), (c, magnitudes[2]), (a, magnitudes[0])):
+        if magnitude > _INF64:
+            return word | _QUIET64
+    if product and 0 in magnitudes[:2]:
         return _NAN64
     sign = (a ^ b) & _SIGN64
     if product:

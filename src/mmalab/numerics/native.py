@@ -242,8 +242,9 @@ def _jit() -> Any:
 
 def _link(body: bytes, functions: Mapping[str, tuple[Any, ...]],
           externals: Mapping[str, int]) -> Handle:
+    process = ctypes.CDLL(None)  # memcpy and the like
     missing = [name for name in _undefined(body)
-               if not externals.get(name) and not _binding().address_of_symbol(name)]
+               if not externals.get(name) and not hasattr(process, name)]
     if missing:  # LLVM would end the process
         raise ToolError(f"generated code calls {', '.join(missing)}", "no address was given for it")
     builder = _binding().JITLibraryBuilder().add_object_img(body).add_current_process()

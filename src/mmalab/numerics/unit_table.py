@@ -23,7 +23,7 @@ __all__ = ["rows"]
 
 _FP8 = ("e4m3", "e5m2")
 _NARROW = ("e5m2", "e4m3", "e3m2", "e2m3", "e2m1")
-_H200 = "own H200 runs: 2.7 million outputs and directed probes, no mismatch"
+_H200 = "own H200 runs: 3.3 million outputs and directed probes, no mismatch"
 _RECORDED = "Khattak and Mikaitis, recordings of 5,000 dot products"
 _MMASIM = "MMA-Sim (arXiv 2511.10909), not checked against a chip here"
 _SASS = "SASS of ptxas 12.9 and 13.5"
@@ -89,7 +89,8 @@ def _doubles(chip: str, ks: tuple[int, ...], confidence: Confidence, source: str
     for rounding in ("rn", "rz", "rm", "rp"):
         yield Unit(chip=chip, klass="mma", a="f64", b="f64", acc="f64", algorithm="fma",
                    variant=rounding, splits=tuple((k, 1) for k in ks), confidence=confidence,
-                   source=source, note="one fused multiply-add per k, k ascending")
+                   source=source, note="one fused multiply-add per k, k ascending; a NaN keeps its "
+                                       "payload")
 
 
 def _rewritten(chip: str, confidence: Confidence, source: str) -> Iterator[Unit]:
@@ -103,14 +104,13 @@ def _rewritten(chip: str, confidence: Confidence, source: str) -> Iterator[Unit]
 
 def _quad_pairs(chip: str) -> Iterator[Unit]:
     """mma.m8n8k4 from Ampere on: no tensor core, ptxas emits FP32 fused multiply-adds."""
-    yield Unit(chip=chip, klass="mma884", a="f16", b="f16", acc="f32", algorithm="ffma",
-               splits=((4, 4),), confidence="inferred", source=_SASS,
-               note="FFMA chain from zero, k ascending, then one FADD of c")
-    yield Unit(chip=chip, klass="mma884", a="f16", b="f16", acc="f16", algorithm="ffma",
-               splits=((4, 4),), confidence="inferred", source=_SASS, approximate=(
-                   "FP16 results of m8n8k4 come from FP32 code whose order of additions is not "
-                   "established; modelled as the FP32 form rounded to FP16"),
-               note="as the FP32 form, then rounded to FP16")
+    measured = chip == "sm_90"
+    for acc in ("f32", "f16"):
+        yield Unit(chip=chip, klass="mma884", a="f16", b="f16", acc=acc, algorithm="ffma",
+                   splits=((4, 4),), confidence="measured" if measured else "inferred",
+                   source=f"{_H200}; {_SASS}" if measured else f"{_SASS}; compared on an H200",
+                   note="FFMA chain from zero, k ascending, then c is added in FP32"
+                        + ("" if acc == "f32" else " and the sum rounded to FP16"))
 
 
 def _volta_turing() -> Iterator[Unit]:
@@ -199,12 +199,17 @@ def _weaker(unit: Unit, confidence: Confidence) -> Confidence:
     return "inferred" if unit.algorithm != "tfs" or unit.scale else confidence
 
 
+def _absent(chip: str, unit: Unit) -> bool:
+    """tcgen05 kind::i8 exists on sm_100 and sm_110 only."""
+    return unit.klass == "tcgen05" and unit.algorithm == "integer" and chip in ("sm_103", "sm_107")
+
+
 def rows() -> Iterator[Unit]:
     """Every unit, chip by chip."""
     originals = [*_volta_turing(), *_ampere_ada(), *_hopper(), *_blackwell()]
     yield from originals
     for chip, model, confidence, source in _REPEATS:
         for unit in originals:
-            if unit.chip == model:
+            if unit.chip == model and not _absent(chip, unit):
                 yield replace(unit, chip=chip, confidence=_weaker(unit, confidence), source=source,
                               note="; ".join(filter(None, (f"as {model}", unit.note))))
