@@ -1,4 +1,4 @@
-"""The litmus set: every kernel gets its verdict, under every schedule, from order and not from luck."""
+"""The litmus set: every kernel gets its verdict, under every schedule."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Listing:
 
 def family(text: str) -> str:
     """The family of an instruction, for the few that the scenarios use."""
-    parts = text.split()[0].split(".")
+    parts = text.split(maxsplit=1)[0].split(".")
     head = ".".join(parts[:2])
     if text.startswith("cp.async.mbarrier.arrive"):
         return "cp.async.mbarrier.arrive"
@@ -71,8 +71,9 @@ class Scenario:
         """The number of the instruction with that text."""
         if text not in self._texts:
             index = self._texts[text] = len(self.listing.sites)
-            flags = {part: part for part in text.split()[0].split(".")[1:]}
-            form = Form(text.split()[0], family(text), flags, (), "sm_80", (7, 0),
+            opcode = text.split(maxsplit=1)[0]
+            flags = {part: part for part in opcode.split(".")[1:]}
+            form = Form(opcode, family(text), flags, (), "sm_80", (7, 0),
                         Source("test"), Evidence.DOCUMENTED)
             self.listing.sites.append(Site(index, index + 1, form, (), None, text))
         return self._texts[text]

@@ -1,7 +1,7 @@
 """For each rule one kernel that breaks only it, and a clean twin (the litmus set has the others).
 
-A kernel file begins with ``// expect: clean`` or ``// expect: CODE SEVERITY[, ...]``, the twin's name and
-the reason.
+A kernel file begins with ``// expect: clean`` or ``// expect: CODE SEVERITY[, ...]``, the twin's
+name and the reason.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def test_use_without_init_and_use_that_is_not_ordered_after_it():
 
 
 def test_the_bytes_of_a_live_object_are_taken():
-    """Re-init, an ordinary store and an early inval are mbarrier-lifetime; after inval all is free."""
+    """Re-init, a store and an early inval are mbarrier-lifetime; after inval all is free."""
     again, store, early, free = ready(), ready(), ready(), ready()
     again.mbarrier("init", 0, mask=1, count=32, text="mbarrier.init again")
     store.store(0, BAR, mask=1)

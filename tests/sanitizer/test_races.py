@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scenario import BAR, DATA, FLAG, FULL, HIGH, LANES, LOW, ROWS, TILE, Scenario
+from scenario import (
+    BAR,
+    DATA,
+    FLAG,
+    FULL,
+    HIGH,
+    LANES,
+    LOW,
+    ROWS,
+    TILE,
+    Launch,
+    Listing,
+    Scenario,
+)
+
+from mmalab.emulator.events import Access
+from mmalab.emulator.program import Addr, Reg, Site
+from mmalab.isa.form import Evidence, Form, Source
+from mmalab.sanitizer.model import HappensBefore
 
 
 def words(values) -> np.ndarray:
@@ -429,6 +449,33 @@ def test_a2_equal_values_are_a_warning_different_ones_an_error():
         different.store(0, FLAG, cta=cta, mask=1, values=words(7 + cta))
     assert (same.codes(), same.severity("data-race")) == (["data-race"], "warning")
     assert different.severity("data-race") == "error"
+
+
+def test_replicated_stores_of_one_value_to_shared_memory_are_silent():
+    """Warps that hold copies of a value store it all: as compilers do; other values race."""
+    for second, codes in ((7, []), (8, ["missing-barrier"])):
+        s = Scenario()
+        s.store(0, TILE, values=words(7))
+        s.store(1, TILE, values=words(second))
+        assert s.codes() == codes
+
+
+def test_a_guess_that_compare_and_swap_checks_is_silent():
+    """The load in front of a compare-and-swap loop may be old (the CUDA guide's pattern)."""
+    loaded, wanted = Reg("r", 3, 32), Reg("r", 4, 32)
+    for compared, codes in ((loaded, []), (wanted, ["data-race"])):
+        listing = Listing()
+        load = Form("ld.global.u32", "ld", {}, (), "sm_80", (7, 0), Source("test"),
+                    Evidence.DOCUMENTED)
+        swap = replace(load, key="atom.cas.b32", family="atom", modifiers={"op": "cas"})
+        where = Addr(Reg("q", 0, 64), 0)
+        listing.sites += [Site(0, 1, load, (loaded, where), None, "ld"),
+                          Site(1, 2, swap, (wanted, where, compared, wanted), None, "atom")]
+        model = HappensBefore(listing, Launch((2, 1, 1), (32, 1, 1)))
+        for cta in (0, 1):
+            model.on(Access(cta, 0, 0, 1, "read", "global", FLAG, 4))
+            model.on(Access(cta, 0, 1, 1, "atomic", "global", FLAG, 4, "relaxed", "gpu"))
+        assert [finding.code for finding in model.findings()][:1] == codes
 
 
 def test_reads_before_the_first_write_of_a_buffer_are_not_lost():

@@ -36,10 +36,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "EXECUTION", "FENCED_HARD", "FENCED_PRACTISED", "HARD", "LANES", "LEVELS", "OFFERED_HARD",
-    "OFFERED_PRACTISED", "OFFERED_SCOPELESS", "ORDER", "PRACTISED", "RELATIONS", "SCOPELESS",
-    "SOFT", "Clocks", "Knowledge", "Level", "Route", "lanes_of", "level_of",
-    "mask_of", "mask_of_lanes", "accepted", "flags_of", "only", "routes",
+    "EXECUTION",
+    "FENCED_HARD",
+    "FENCED_PRACTISED",
+    "HARD",
+    "LANES",
+    "LEVELS",
+    "OFFERED_HARD",
+    "OFFERED_PRACTISED",
+    "OFFERED_SCOPELESS",
+    "ORDER",
+    "PRACTISED",
+    "RELATIONS",
+    "SCOPELESS",
+    "SOFT",
+    "Clocks",
+    "Knowledge",
+    "Level",
+    "Route",
+    "accepted",
+    "flags_of",
+    "lanes_of",
+    "level_of",
+    "mask_of",
+    "mask_of_lanes",
+    "only",
+    "routes",
 ]
 
 LANES = 32

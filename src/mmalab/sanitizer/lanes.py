@@ -340,6 +340,11 @@ class WarpClock:
         self.together[lanes_of(mask)] = 0
         self._note_split()
 
+    def retire(self) -> None:
+        """Nobody of the CTA runs any more: keep only which copies were waited for."""
+        self.parts = []
+        self.own = self.own[:1].copy()
+
     def _note_split(self) -> None:
         self.split = bool((self.together[lanes_of(self.live)] != self.live).any())
 

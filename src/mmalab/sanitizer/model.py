@@ -30,8 +30,8 @@ from mmalab.sanitizer.publications import Publications
 from mmalab.sanitizer.races import Races
 from mmalab.sanitizer.shadow import Page
 from mmalab.sanitizer.touch import Touch
-from mmalab.sanitizer.uninitialised import Uninitialised
 from mmalab.sanitizer.unchecked import unchecked_waits
+from mmalab.sanitizer.uninitialised import Uninitialised
 from mmalab.sanitizer.warps import WarpRules
 from mmalab.sanitizer.witness import Judge
 from mmalab.sanitizer.world import LaunchShape, World
@@ -64,6 +64,7 @@ class HappensBefore:
         judge.published = self._mbarriers.published
         self._barriers = CtaBarriers(self._world, queues)
         self._warps = WarpRules(self._world)
+        self._checked = False
         self._handlers: dict[type, Callable[[Any], None]] = {
             ev.Access: self._access, ev.CpAsync: self._copy, ev.CpAsyncCommit: self._copies.commit,
             ev.CpAsyncWait: self._copies.wait, ev.CpAsyncArrive: self._mbarriers.copies_arrive,
@@ -82,7 +83,9 @@ class HappensBefore:
     def findings(self) -> list[Finding]:
         """Everything found, one finding per pair of places, with counts in the witness."""
         self._uninitialised.finish()
-        unchecked_waits(self._world)
+        if not self._checked:
+            self._checked = True
+            unchecked_waits(self._world)
         return self._world.reports.findings()
 
     def lines_in_races(self) -> frozenset[int]:
@@ -155,11 +158,14 @@ class HappensBefore:
         clock = cta.clocks[event.warp]
         cta.ended.add(clock, event.mask)
         clock.leave(event.mask)
+        if self._world.cluster == (1, 1, 1) and not any(c.live for c in cta.clocks):
+            cta.retire()
 
 
 def _restricted(event: ev.Access, lanes: NDArray[np.int64]) -> ev.Access:
     """The event for the lanes that reach one CTA's shared memory, with offsets in it."""
-    return replace(event, mask=mask_of_lanes(lanes), addresses=event.addresses & np.uint64(_OFFSET), owners=None)
+    return replace(event, mask=mask_of_lanes(lanes), owners=None,
+                   addresses=event.addresses & np.uint64(_OFFSET))
 
 
 def _strength(event: ev.Access) -> int:

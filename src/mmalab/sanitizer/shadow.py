@@ -60,18 +60,24 @@ class Ledger:
     def __init__(self) -> None:
         #: [column, record]
         self.table = np.zeros((len(Column), 256), np.int64)
-        self._numbers: dict[tuple[int, ...], int] = {(): 0}
+        self._count = 1
+        #: (CTA, row) -> its latest epoch, and the accesses noted in it.
+        self._latest: dict[tuple[int, int], tuple[int, dict[tuple[int, ...], int]]] = {}
 
     def note(self, *, cta: int, row: int, clock: int, warp: int, site: int, mask: int,
              strength: int, write: bool) -> int:
         """The number of this access. `strength` 0 is weak, else 1 + the level of its scope."""
-        entry = (cta, row, clock, warp, site, mask, strength, int(write))
-        number = self._numbers.get(entry)
+        epoch, known = self._latest.get((cta, row), (-1, {}))
+        if epoch != clock:
+            known = {}
+            self._latest[cta, row] = (clock, known)
+        number = known.get((site, mask, strength, write))
         if number is None:
-            number = self._numbers[entry] = len(self._numbers)
+            number = known[site, mask, strength, write] = self._count
+            self._count += 1
             if number == self.table.shape[1]:
                 self.table = np.concatenate((self.table, np.zeros_like(self.table)), axis=1)
-            self.table[:, number] = entry
+            self.table[:, number] = (cta, row, clock, warp, site, mask, strength, write)
         return number
 
 
@@ -236,7 +242,8 @@ class GlobalShadow:
         self._pages: dict[int, Page] = {}
         self._unwritten: dict[int, list[_Read]] = {}
         self._written: set[int] = set()
-        self._latest: dict[int, NDArray[np.int64]] = {}
+        #: Per reader its latest access that was put off: a spin repeats it.
+        self._latest: dict[SlotKey, tuple[int, NDArray[np.int64]]] = {}
 
     def read(self, key: SlotKey, addresses: NDArray[np.int64], by: NDArray[np.int64], size: int,
              record: int) -> bool:
@@ -244,9 +251,9 @@ class GlobalShadow:
         buffer = int(addresses[0]) >> 40
         if buffer in self._written or (addresses >> 40 != buffer).any():
             return False
-        latest = self._latest.get(record)
-        if latest is None or not np.array_equal(latest, addresses):
-            self._latest[record] = addresses
+        latest = self._latest.get(key)
+        if latest is None or latest[0] != record or not np.array_equal(latest[1], addresses):
+            self._latest[key] = (record, addresses)
             self._unwritten.setdefault(buffer, []).append(
                 _Read(key, addresses, by, size, record))
         return True

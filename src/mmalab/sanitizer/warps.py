@@ -3,8 +3,10 @@
 An ``.aligned`` instruction must be executed by all lanes of its warp together. The machine waits
 for lanes that are still under way, as hardware reconverges; an event whose mask lacks a lane
 therefore means that this lane came to stand somewhere else. Lanes that ended count as arrived at a
-barrier, but mma, ldmatrix and their kin are undefined when a lane of the warp has ended. A ``.sync`` instruction names its
-lanes: ``shfl.sync ..., 0x0000ffff`` executed by lane 20 leaves lane 20 out of its own mask.
+barrier, but mma, ldmatrix and their kin are undefined when a lane of the warp has ended.
+
+A ``.sync`` instruction names its lanes: ``shfl.sync ..., 0x0000ffff`` executed by lane 20 leaves
+lane 20 out of its own mask.
 """
 
 from __future__ import annotations
@@ -54,8 +56,8 @@ class WarpRules:
         world.breach(
             "divergent-collective",
             f"{world.named(event.site)} is .aligned: all lanes of warp {event.warp} must "
-            f"execute it together, lanes {_ranges(lanes)} are elsewhere or have ended. Repair: move it out of "
-            "the branch",
+            f"execute it together, lanes {_ranges(lanes)} are elsewhere or have ended. "
+            "Repair: move it out of the branch",
             cta=event.cta, warp=event.warp, site=event.site, lane=lanes[0],
             warps=frozenset(range(world.warps)), witness={"absent_lanes": lanes})
 

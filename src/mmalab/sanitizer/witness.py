@@ -261,8 +261,8 @@ class Judge:
         touch, world = pair.touch, self._world
         return (f"{world.named(touch.site)} {_verb(touch.write)} {touch.space} bytes "
                 f"[{pair.address:#x}, {pair.address + pair.size:#x}) that "
-                f"{self._actor(earlier)} {_past(bool(earlier.write))} with {world.named(earlier.site)}: "
-                f"{verdict.missing}. Repair: {verdict.repair}")
+                f"{self._actor(earlier)} {_past(bool(earlier.write))} with "
+                f"{world.named(earlier.site)}: {verdict.missing}. Repair: {verdict.repair}")
 
     def _actor(self, earlier: _Earlier) -> str:
         who = f"warp {earlier.warp} of CTA {self._world.place(earlier.cta)}"

@@ -25,11 +25,16 @@ class LaunchShape(Protocol):
     """The part of a launch that the model needs."""
 
     @property
-    def grid(self) -> Dim3: ...
+    def grid(self) -> Dim3:
+        """CTAs of the grid."""
+
     @property
-    def block(self) -> Dim3: ...
+    def block(self) -> Dim3:
+        """Threads of a CTA."""
+
     @property
-    def cluster(self) -> Dim3: ...
+    def cluster(self) -> Dim3:
+        """CTAs of a cluster."""
 
 
 @dataclass(slots=True)
@@ -110,6 +115,13 @@ class Cta:
         ]
         self.shared = Page(0, 1 << 12, keeps_values=True)
         #: What ended threads had done: they count as arrived at barriers without a count.
+        self.ended = Gathering()
+
+    def retire(self) -> None:
+        """All threads have ended: free what only they needed."""
+        for clock in self.clocks:
+            clock.retire()
+        self.shared = Page(0, 4)
         self.ended = Gathering()
 
 
