@@ -22,8 +22,8 @@ def fresh() -> np.random.Generator:
 def words(kind: str, shape: tuple[int, ...], mix: str, rng: np.random.Generator) -> np.ndarray:
     """Raw words of type `kind`: K is the last axis.
 
-    normal: N(0, 1). bits: uniform patterns, NaN and Inf among them. ladder: powers of two far apart,
-    so that the cut decides. subnormal: the lowest exponents. cancel: the second half of K negates
+    normal: N(0, 1). bits: uniform patterns, NaN and Inf among them. ladder: powers of two far
+    apart, so that the cut decides. subnormal: the lowest exponents. cancel: the second half of K negates
     the first. ties: few values, so that sums fall half way. carry: the largest numbers. specials:
     normal with a few NaN, Inf and signed zeros.
     """
@@ -33,7 +33,8 @@ def words(kind: str, shape: tuple[int, ...], mix: str, rng: np.random.Generator)
     sign = rng.choice([-1.0, 1.0], shape)
     reach = {8: 12, 5: 7, 4: 5}.get(fmt.exponent_bits, fmt.emax)
     if mix == "ladder":
-        values = sign * (1 + rng.integers(0, 4, shape) / 4) * 2.0 ** rng.integers(-reach, reach, shape)
+        values = sign * (1 + rng.integers(0, 4, shape) / 4)
+        values *= 2.0 ** rng.integers(-reach, reach, shape)
         return formats.encode(values, fmt)
     if mix == "ties":
         return formats.encode(sign * 2.0 ** rng.integers(-reach, 1, shape), fmt)

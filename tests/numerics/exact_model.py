@@ -6,7 +6,8 @@ from fractions import Fraction
 
 #: type -> exponent bits, fraction bits, bias, kind of specials, dropped low bits
 TYPES = {
-    "f32": (8, 23, 127, "ieee", 0), "tf32": (8, 10, 127, "ieee", 13), "bf16": (8, 7, 127, "ieee", 0),
+    "f32": (8, 23, 127, "ieee", 0), "tf32": (8, 10, 127, "ieee", 13),
+    "bf16": (8, 7, 127, "ieee", 0),
     "f16": (5, 10, 15, "ieee", 0), "e5m2": (5, 2, 15, "ieee", 0), "e4m3": (4, 3, 7, "nan", 0),
     "e3m2": (3, 2, 3, "", 0), "e2m3": (2, 3, 1, "", 0), "e2m1": (2, 1, 1, "", 0),
     "ue8m0": (8, 0, 127, "", 0), "ue4m3": (4, 3, 7, "", 0),
@@ -81,7 +82,8 @@ def to_single(value, dropped=0):
     if exponent > 127:
         return 0x7F800000 | (value < 0) << 31
     kept = int(abs(cut(value, exponent - 23)) / Fraction(2) ** (exponent - 23))
-    word = kept if exponent == -126 and kept < 1 << 23 else kept - (1 << 23) + (exponent + 127 << 23)
+    subnormal = exponent == -126 and kept < 1 << 23
+    word = kept if subnormal else kept - (1 << 23) + (exponent + 127 << 23)
     word &= ~((1 << dropped) - 1)
     return (word | (value < 0) << 31) if word else 0
 

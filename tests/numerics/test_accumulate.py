@@ -52,8 +52,9 @@ def test_any_words_of_any_row(data):
     size = unit.block(unit.k)
 
     def raw(kind, count):
-        return np.array(data.draw(st.lists(st.integers(0, (1 << formats.get(kind).bits) - 1),
-                                           min_size=count, max_size=count)), formats.get(kind).dtype)
+        fmt = formats.get(kind)
+        word = st.integers(0, (1 << fmt.bits) - 1)
+        return np.array(data.draw(st.lists(word, min_size=count, max_size=count)), fmt.dtype)
 
     a, b, c = raw(unit.a, size), raw(unit.b, size), raw(unit.acc, 1)[0]
     assert int(_fused(unit, a, b, c[None][0])) == _model(unit, a, b, c)
@@ -149,11 +150,12 @@ def test_p8_order_of_rewritten_fp8():
 def test_p11_fp64_is_an_ascending_chain():
     """2^53, then ones that it swallows, then its negation; and the reverse order keeps them."""
     unit = "sm_90.mma.f64.f64"
-    first = {0: (2.0**53, 1.0), 3: (-(2.0**53), 1.0), **{i: (1.0, 1.0) for i in (1, 2, 4, 5)}}
+    first = {0: (2.0**53, 1.0), 3: (-(2.0**53), 1.0), **dict.fromkeys((1, 2, 4, 5), (1.0, 1.0))}
     word = _dot(unit, first)
     assert np.uint64(word).view(np.float64) == 2.0
     square = (1 + 2.0**-30) ** 2  # exact in 61 bits: a product rounded first loses 2^-60
-    assert np.uint64(_dot(unit, [(1 + 2.0**-30, 1 + 2.0**-30)], -square)).view(np.float64) == 2.0**-60
+    rest = _dot(unit, [(1 + 2.0**-30, 1 + 2.0**-30)], -square)
+    assert np.uint64(rest).view(np.float64) == 2.0**-60
 
 
 def test_p12_overflow_of_truncation():

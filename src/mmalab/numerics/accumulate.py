@@ -8,8 +8,8 @@ bits below 2^E, adds the integers exactly and rounds once. With F = 13 (FP8 on H
     c = 2^13, a.b = 1*1:   E = 13, the grid is 1:                                         d = 8193
 
 The same three numbers (L, F and the floor of E when c is zero) and a rounding tag describe every
-floating tensor instruction from Volta to Blackwell. This file is the executable specification: int64
-arithmetic in NumPy, no shortcuts. The compiled kernels are tested against it.
+floating tensor instruction from Volta to Blackwell. This file is the executable specification:
+int64 arithmetic in NumPy, no shortcuts. The compiled kernels are tested against it.
 
 Details that other models get wrong, each of which recordings of real chips decide:
 
@@ -48,7 +48,8 @@ def aligned(magnitude: NDArray[np.int64], lsb: NDArray[np.int64],
     """`magnitude` x 2^`lsb` cut toward zero to a count of 2^`grid`."""
     shift = lsb - grid
     left = magnitude << np.clip(shift, 0, _FAR)
-    return np.where(shift >= 0, left, magnitude >> np.clip(-shift, 0, _FAR))
+    right = magnitude >> np.clip(-shift, 0, _FAR)
+    return np.asarray(np.where(shift >= 0, left, right))
 
 
 def tfs(a: Split, b: Split, c: Words, *, fraction: int, rounding: Rounding, floor: int,
@@ -86,7 +87,7 @@ def tfs(a: Split, b: Split, c: Words, *, fraction: int, rounding: Rounding, floo
 
 
 def _with_specials(words: Words, a: Split, b: Split, c: Split, kind: str) -> Words:
-    """Put NaN and Inf where an operand is one: NaN, Inf x 0 and Inf - Inf give the canonical NaN."""
+    """Put NaN and Inf where they belong: NaN, Inf x 0 and Inf - Inf give the canonical NaN."""
     if not (a.nan.any() or a.inf.any() or b.nan.any() or b.inf.any() or c.nan.any() or c.inf.any()):
         return words
     zero_a = (a.magnitude == 0) & ~a.inf

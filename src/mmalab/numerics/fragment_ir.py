@@ -62,21 +62,16 @@ def fragment_ir(unit: Unit, form: Form, *, fast: bool = False) -> tuple[str, str
     fast = fast and unit.algorithm in ("tfs", "rewrite")
     plain = re.sub(r"\W", "_", unit.name)
     name = f"mma_{plain}_m{m}n{n}k{k}" + ("_fast" if fast else "")
-    return name, _text(name, unit, form.key, form, fast)
+    frags = tuple(form.fragments[role] for role in "ABD")
+    return name, _text(name, unit, frags, k, fast)
 
 
 @lru_cache(maxsize=256)
-def _cached(name: str, unit: Unit, frags: tuple[Fragment, ...], k: int, fast: bool) -> str:
+def _text(name: str, unit: Unit, frags: tuple[Fragment, ...], k: int, fast: bool) -> str:
     places = Places(*frags)
     writer = {"tfs": _Fused, "rewrite": _Fused, "integer": _Integer, "bits": _Bits,
               "fma": _Double}[unit.algorithm]
     return (_Fast if fast else writer)(name, unit, places, k).text()
-
-
-def _text(name: str, unit: Unit, key: str, form: Form, fast: bool) -> str:
-    frags = tuple(form.fragments[role] for role in "ABD")
-    k = form.fragments["A"].cols
-    return _cached(name, unit, frags, k, fast)
 
 
 class _Writer:

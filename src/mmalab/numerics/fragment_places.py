@@ -1,8 +1,8 @@
 """Where a fragment's elements lie in its registers, as the sums of offsets that code needs.
 
-Fragments of ``m8n8`` and ``m16n8`` shapes are separable: the register and lane of element (row, k) are
-those of (row, 0) plus those of (0, k), and eight rows differ by four lanes each. That is what lets
-one loop walk over groups of four rows, adding a constant number of lanes. It is read off the
+Fragments of ``m8n8`` and ``m16n8`` shapes are separable: the register and lane of element (row, k)
+are those of (row, 0) plus those of (0, k), and eight rows differ by four lanes each. That is what
+lets one loop walk over groups of four rows, adding a constant number of lanes. It is read off the
 fragment here, and a fragment for which it does not hold is refused.
 """
 

@@ -107,7 +107,7 @@ def from_registers(fragment: Fragment, registers: Registers) -> Words:
     source, _ = _places(fragment)
     batch = (fragment.batch,) if fragment.batch > 1 else ()
     shape = (warps, *batch, fragment.rows, fragment.cols)
-    return slots[:, source].reshape(shape).astype(fmt.dtype)
+    return np.asarray(slots[:, source].reshape(shape).astype(fmt.dtype))
 
 
 def to_registers(fragment: Fragment, words: Words) -> Registers:
@@ -136,10 +136,10 @@ def metadata_indices(sparsity: Sparsity, stored: int, metadata: Registers, selec
     bits = sparsity.index_bits
     words = metadata.astype(np.int64)[:, lanes.reshape(-1)]
     entries = words[..., None] >> bits * np.arange(place.shape[1]) & (1 << bits) - 1
-    field = np.zeros((len(words), place.size), np.int64)
+    flat = np.zeros((len(words), place.size), np.int64)
     # The layout numbers contributing lanes (q, g) with q first, as `lanes` does.
-    field[:, place.reshape(-1)] = entries.reshape(len(words), -1)
-    field = field.reshape(len(words), -1, 16).swapaxes(1, 2)  # [warps, row, stored unit]
+    flat[:, place.reshape(-1)] = entries.reshape(len(words), -1)
+    field = flat.reshape(len(words), -1, 16).swapaxes(1, 2)  # [warps, row, stored unit]
     if sparsity.index_bits == 4:
         field = (field >> 2 == 3).astype(np.int64)  # 1110 is the second of two, 0100 the first
     column = np.arange(stored)

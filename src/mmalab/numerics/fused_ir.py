@@ -331,7 +331,8 @@ def slow_function(name: str, unit: Unit, width: int, size: int) -> str:
 
 
 _SLOW = """
-define internal void @@NAME@(ptr %c, ptr %av, ptr %ae, ptr %bv, ptr %be, ptr %places) noinline cold {
+define internal void @@NAME@(ptr %c, ptr %av, ptr %ae, ptr %bv, ptr %be, ptr %places)
+    noinline cold {
 entry:
   br label %lane
 lane:

@@ -57,7 +57,7 @@ def _two_product(x: Doubles, y: Doubles) -> tuple[Doubles, Doubles]:
 
 
 def _odd_sum(x: Doubles, y: Doubles) -> Doubles:
-    """x + y rounded to odd: an inexact result gets an odd last bit, so a second rounding is safe."""
+    """x + y rounded to odd: inexact results end in a one, so that a second rounding is safe."""
     total, error = _two_sum(x, y)
     word = total.view(np.int64)
     fix = (error != 0) & (word & 1 == 0)
@@ -91,7 +91,7 @@ def fma64(a: Doubles, b: Doubles, c: Doubles, rounding: DirectedRounding = "rn")
         hard[...] = True
     if hard.any():
         words = [np.ascontiguousarray(x[hard]).view(np.uint64).tolist() for x in (a, b, c)]
-        fixed = [fma_word(*triple, rounding) for triple in zip(*words, strict=True)]
+        fixed = [fma_word(x, y, z, rounding) for x, y, z in zip(*words, strict=True)]
         result[hard] = np.array(fixed, np.uint64).view(np.float64)
     return _with_nan(result, a, b, c)
 
@@ -110,7 +110,8 @@ def _with_nan(result: Doubles, a: Doubles, b: Doubles, c: Doubles) -> Doubles:
 
 def _moderate(x: Doubles, exponent: int) -> NDArray[np.bool_]:
     magnitude = np.abs(x)
-    return (magnitude == 0) | ((magnitude > 2.0**-exponent) & (magnitude < 2.0**exponent))
+    inside = (magnitude > 2.0**-exponent) & (magnitude < 2.0**exponent)
+    return np.asarray((magnitude == 0) | inside)
 
 
 def _parts(word: int) -> tuple[int, int]:

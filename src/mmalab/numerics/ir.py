@@ -1,8 +1,8 @@
-"""Writing LLVM IR as text: a list of lines, fresh names, and the vector idioms used here.
+r"""Writing LLVM IR as text: a list of lines, fresh names, and the vector idioms used here.
 
     >>> out = Emitter()
     >>> x = out.value("add i32 %a, 1")
-    >>> print("\\n".join(out.lines), x)
+    >>> print("\n".join(out.lines), x)
       %v0 = add i32 %a, 1 %v0
 
 Text, not a builder: the emulator pastes these functions into its own modules.

@@ -1,7 +1,7 @@
-"""From LLVM IR text to callable machine code, compiled once per machine and kept on disk.
+r"""From LLVM IR text to callable machine code, compiled once per machine and kept on disk.
 
     >>> import ctypes
-    >>> text = "define i32 @twice(i32 %x) {\\n  %y = add i32 %x, %x\\n  ret i32 %y\\n}"
+    >>> text = "define i32 @twice(i32 %x) {\n  %y = add i32 %x, %x\n  ret i32 %y\n}"
     >>> code = load(text, {"twice": (ctypes.c_int32, ctypes.c_int32)})
     >>> code["twice"](21)
     42
@@ -13,8 +13,8 @@ without. Addresses never enter the text: functions of the host are declared by n
 the object is linked (`externals`), so the same object serves every process.
 
 The cache lies in ``$MMALAB_CACHE``, else ``$XDG_CACHE_HOME/mmalab``, else ``~/.cache/mmalab``.
-``MMALAB_CPU`` names another processor than this one (``haswell``: AVX2, ``skylake-avx512``); it must
-be one whose code runs here. Calls through ctypes release the interpreter lock.
+``MMALAB_CPU`` names another processor than this one (``haswell``: AVX2, ``skylake-avx512``); it
+must be one whose code runs here. Calls through ctypes release the interpreter lock.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def multiply_rows(unit: Unit, a: Words, b: Words, c: Words, *, k: int = 0, c_typ
         a, b = (np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, tail)]) for x in (a, b))
     if unit.scale:
         scale_a, scale_b = _padded_scales(unit, a.shape[-1], scale_a, scale_b)
-        step = _scaled_step(unit, scale_a, np.swapaxes(scale_b, -1, -2))
+        step = _scaled_step(scale_a, np.swapaxes(scale_b, -1, -2))
     else:
         step = _STEPS[unit.algorithm]
     return _in_row_chunks(unit, a, b, c, k, c_type, step)
@@ -131,7 +131,7 @@ def _blocks(unit: Unit, a: Words, b: Words, c: Words, c_type: str) -> Words:
     return c
 
 
-def _rewrite(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
+def _rewrite(unit: Unit, a: Words, b: Words, c: Words, _place: Place) -> Words:
     """FP8 on F16 instructions: k mod 4 in {0, 1} first, from zero; c is added at the end.
 
     The operands become FP16 numbers first, so a subnormal E4M3 number has FP16's exponent.
@@ -145,7 +145,7 @@ def _rewrite(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
     return ieee.add(c, fused, unit.acc)
 
 
-def _scaled_step(unit: Unit, scale_a: Words, scale_b: Words) -> Step:
+def _scaled_step(scale_a: Words, scale_b: Words) -> Step:
     def step(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
         first = place.start // unit.scale_block
         blocks = slice(first, first + a.shape[-1] // unit.scale_block)
@@ -166,20 +166,20 @@ def _integers(name: str, words: Words) -> NDArray[np.int64]:
     return value - ((value >> (bits - 1)) << bits) if name[0] == "s" else value
 
 
-def _integer(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
+def _integer(unit: Unit, a: Words, b: Words, c: Words, _place: Place) -> Words:
     total = (_integers(unit.a, a) * _integers(unit.b, b)).sum(axis=-1) + _integers("s32", c)
     if unit.saturate:
         total = np.clip(total, -(1 << 31), (1 << 31) - 1)
-    return total.astype(np.uint32)
+    return np.asarray(total.astype(np.uint32))
 
 
-def _bits(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
+def _bits(unit: Unit, a: Words, b: Words, c: Words, _place: Place) -> Words:
     joined = a ^ b if unit.variant == "xor" else a & b
     count = (joined & 1).sum(axis=-1, dtype=np.int64)
-    return (count + c.astype(np.int64)).astype(np.uint32)
+    return np.asarray((count + c.astype(np.int64)).astype(np.uint32))
 
 
-def _doubles(unit: Unit, a: Words, b: Words, c: Words, place: Place) -> Words:
+def _doubles(unit: Unit, a: Words, b: Words, c: Words, _place: Place) -> Words:
     total = c.view(np.float64)
     left, right = a.view(np.float64), b.view(np.float64)
     for k in range(a.shape[-1]):

@@ -2,8 +2,8 @@
 
 One generation per line of thought: Volta and Turing fuse 4 products, Ampere and Ada 8, Hopper and
 Blackwell all products of an instruction; FP8 has 13 fraction bits on Ada and on Hopper's wgmma and
-25 on Blackwell; FP8 mma.sync of the data-centre chips from Hopper on is rewritten by ptxas into FP16
-instructions. Chips that only repeat another's numbers are generated from it, each with its own
+25 on Blackwell; FP8 mma.sync of the data-centre chips from Hopper on is rewritten by ptxas into
+FP16 instructions. Chips that only repeat another's numbers are generated from it, each with its own
 evidence, so that `sm_86` is a unit of its own with a statement of why it equals `sm_80`.
 
 Where the numbers come from: recordings of V100, A100, A2, Ada, L40S, H100, H200 and B200 (Khattak

@@ -83,7 +83,7 @@ def unit_for(target: str, family: str, modifiers: Mapping[str, str]) -> Unit:
         UsageError: no unit is known for it on this target.
     """
     chip = re.sub(r"[af]$", "", target)
-    head = family.split(".")[0]
+    head = family.split(".", maxsplit=1)[0]
     kind = modifiers.get("kind", "")
     a = modifiers.get("atype", modifiers.get("type", "f16"))
     b = modifiers.get("btype", a)
