@@ -38,7 +38,7 @@ def round_to(exact: Fraction, kind: str, mode: str) -> float:
           "rm": negative and rest > 0, "rp": not negative and rest > 0}[mode]
     value = (whole + up) * quantum
     if value >= Fraction(2) ** (high + 1):
-        away = mode == "rn" or (mode == "rm") == negative and mode != "rz"
+        away = mode == "rn" or ((mode == "rm") == negative and mode != "rz")
         largest = (2 - Fraction(2) ** (1 - precision)) * Fraction(2) ** high
         result = math.inf if away else float(largest)
     else:

@@ -141,8 +141,8 @@ def test_min_and_max_prefer_numbers(op, kind):
     def choose(a, b, _kind):
         if math.isnan(a) or math.isnan(b):
             return b if math.isnan(a) else a
-        key = (lambda x: (x, math.copysign(1, x)))
-        return min(a, b, key=key) if op == "min" else max(a, b, key=key)
+        low, high = sorted((a, b), key=lambda x: (x, math.copysign(1, x)))
+        return low if op == "min" else high
 
     _check(run_instruction(f"{op}.{kind}", arrays), _apply(choose, arrays, kind), kind, arrays)
 

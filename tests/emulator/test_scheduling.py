@@ -15,8 +15,8 @@ STORE = "mul.wide.u32 %rd1, %r0, 4; add.s64 %rd2, %rd40, %rd1; st.global.u32 [%r
 
 def _run(body, *, block=32, grid=1, module="", words=None, **options):
     out = np.zeros(words or block * grid, np.uint32)
-    head = "mov.u32 %r0, %tid.x; mov.u32 %r20, %ctaid.x; mov.u32 %r21, %ntid.x;" \
-           "mad.lo.u32 %r22, %r20, %r21, %r0;"
+    head = """mov.u32 %r0, %tid.x; mov.u32 %r20, %ctaid.x; mov.u32 %r21, %ntid.x;
+    mad.lo.u32 %r22, %r20, %r21, %r0;"""
     run = run_kernel(head + body, [out], block=block, grid=grid, module=module, **options)
     return out, run
 
@@ -53,12 +53,13 @@ DONE: """ + STORE, executor=quantum(size))
 @pytest.mark.parametrize("spin_first", [True, False])
 def test_spinning_inside_a_warp_ends(spin_first, size):
     """31 lanes spin on a flag that lane 0 sets, whichever block comes first in the text."""
-    spin = "SPIN: ld.volatile.shared.u32 %r4, [flag]; setp.eq.u32 %p2, %r4, 0; @%p2 bra SPIN;" \
-           " bra END;\n"
+    spin = """SPIN: ld.volatile.shared.u32 %r4, [flag]; setp.eq.u32 %p2, %r4, 0; @%p2 bra SPIN;
+    bra END;
+"""
     setter = "SET: mov.u32 %r5, 7; st.volatile.shared.u32 [flag], %r5; bra END;\n"
     out, _ = _run(f"""
     .shared .b32 flag; setp.eq.u32 %p1, %r0, 0; mov.u32 %r6, 0; @%p1 st.shared.u32 [flag], %r6;
-    bar.warp.sync 0xffffffff; {"@%p1 bra SET; bra SPIN;"}
+    bar.warp.sync 0xffffffff; @%p1 bra SET; bra SPIN;
     {spin + setter if spin_first else setter + spin}
 END: ld.volatile.shared.u32 %r2, [flag]; {STORE}""", executor=quantum(size))
     assert out.tolist() == [7] * 32
