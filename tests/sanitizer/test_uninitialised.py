@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from mmalab.emulator import events as ev
 from scenario import BAR, FULL, LANES, ROWS, TILE, Scenario
+
+from mmalab.emulator import events as ev
 
 
 def test_unwritten_shared_bytes_are_reported_with_the_first_byte():

@@ -1,4 +1,4 @@
-"""The check on an access: is everything it conflicts with ordered before it?
+"""The check on an access: everything that it conflicts with must be ordered before it.
 
 Two accesses conflict when they share a byte and one of them writes, unless both are strong (atomic,
 relaxed or volatile) with scopes that include each other. The check needs no adverse schedule: it

@@ -94,14 +94,14 @@ class Judge:
         world, touch = self._world, pair.touch
         row = world.ledger.table[:, pair.record]
         earlier = _Earlier(*row.tolist())
-        if earlier.cta == touch.clock.cta and world.reports.explained(
-                earlier.cta, earlier.warp, touch.clock.warp):
-            return
         verdict = self._verdict(pair, earlier)
         if verdict is None:
             return
         world.reports.raced(touch.clock.cta, touch.site)
         world.reports.raced(earlier.cta, earlier.site)
+        if earlier.cta == touch.clock.cta and world.reports.explained(
+                earlier.cta, earlier.warp, touch.clock.warp):
+            return
         key = (earlier.site,)
         if world.reports.again(verdict.code, touch.site, *key):
             return
