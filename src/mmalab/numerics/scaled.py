@@ -3,8 +3,8 @@
 With one UE8M0 scale per instruction (mxf8f6f4) the scale only moves the exponents of the products,
 and the fused sum stays what it is. FP4 (mxf4, mxf4nvf4) works in groups of 16: their products are
 multiples of 1/4 and are summed exactly; the group sum times the two scale significands is exact
-too; then the four group terms and c meet in one fused sum with F = 35. What aligns a group is the sum of
-its *scale exponents*, however large the group sum is::
+too; then the four group terms and c meet in one fused sum with F = 35. What aligns a group is the
+sum of its *scale exponents*, however large the group sum is::
 
     16 products of 6 * 6 with scales 1:  the term is 576, its alignment exponent is 0
 
