@@ -80,7 +80,8 @@ def instruction_kernel(opcode: str, inputs: int, *, target: str, text: str = "")
         lines += _store(index, spec.type, f"%out{index}")
     count = len(outs) + len(ins)
     declared = ", ".join(f".param .u64 p{i}" for i in range(count))
-    return HEAD.format(target=target) + f".entry k({declared})\n{{\n" + "\n".join(lines) + "\nret;\n}"
+    body = "\n".join(lines)
+    return HEAD.format(target=target) + f".entry k({declared})\n{{\n{body}\nret;\n}}"
 
 
 def _address(parameter: int, size: int) -> list[str]:
@@ -146,7 +147,8 @@ def floats_of(kind: str, count: int, rng: np.random.Generator) -> Any:
     sign = 1 << bits - 1
     one = (inf >> mantissa + 1) << mantissa
     special = [0, sign, inf, sign | inf, inf | 1, 1, sign | 1, (1 << mantissa) - 1, 1 << mantissa,
-               inf - 1, sign | (inf - 1), one, sign | one, one + 1, one - 1, inf | 1 << mantissa - 1]
+               inf - 1, sign | (inf - 1), one, sign | one, one + 1, one - 1,
+               inf | 1 << mantissa - 1]
     words = rng.integers(0, 256, (count, bits // 8), dtype=np.uint8).view(dtype)[:, 0]
     near = (one + rng.integers(-3 << mantissa, 3 << mantissa, count)).astype(dtype)
     near |= (rng.integers(0, 2, count).astype(dtype) << dtype.type(bits - 1))

@@ -32,7 +32,8 @@ def test_compiled_kernels_give_their_reference(name):
                       block=row["block"], cluster=row["cluster"],
                       dynamic_shared=row["dynamic_shared"], executor=interpret)
     except UnsupportedInstruction as error:
-        assert error.given.startswith(MAY_REFUSE)
+        if not error.given.startswith(MAY_REFUSE):
+            raise
         return
     assert inputs.compare(row, arguments, want) == []
     assert [str(f) for f in run.findings if f.severity == "error"] == []

@@ -33,6 +33,10 @@ _BREAKING = frozenset({
     "mbarrier.test_wait", "mbarrier.try_wait", "mma.sync", "mma.sp", "wmma.load", "wmma.mma",
     "wmma.store", "ldmatrix", "stmatrix", "movmatrix", "nanosleep",
 })
+_MAX_INSTRUCTIONS = 1 << 28
+#: Scheduling decisions after which a run without its own limit ends, a few minutes of them.
+_MAX_TURNS = 1 << 23
+_MAX_CTAS = 1 << 24
 _WINDOW_BYTES = 1 << 28
 _WINDOW_WARPS = 2048
 
@@ -54,7 +58,8 @@ class Interpreter:
     def __init__(self, machine: Machine, *, quantum: int = 64,
                  max_steps: int | None = None) -> None:
         self.machine, self.quantum = machine, quantum
-        self.max_steps = max_steps if max_steps is not None else 1 << 28
+        self.max_steps = max_steps if max_steps is not None else _MAX_INSTRUCTIONS
+        self._turns = 0
         self._block_end = np.zeros(len(machine.program.sites) + 1, np.int64)
         for block in machine.program.blocks:
             self._block_end[block.start : block.stop] = block.stop
@@ -75,6 +80,9 @@ class Interpreter:
     def _cta_order(self) -> NDArray[np.int64]:
         """Linear CTA numbers, the CTAs of a cluster next to each other."""
         shape = self.machine.shape
+        if shape.ctas > _MAX_CTAS:
+            raise LimitExceeded(f"grid {shape.grid}: {shape.ctas} CTAs",
+                                f"the emulator runs at most {_MAX_CTAS}")
         x, y, z = (np.arange(n) for n in shape.grid)
         grid = x + shape.grid[0] * (y[:, None] + shape.grid[1] * z[:, None, None])
         cx, cy, cz = shape.cluster
@@ -116,9 +124,11 @@ class Interpreter:
         self._spent[rows] += standing
         self._straight(start, rows, standing)
         machine.engine.tick()
-        if machine.instructions > self.max_steps:
+        self._turns += 1
+        if machine.instructions > self.max_steps or self._turns > _MAX_TURNS:
             raise LimitExceeded(f"{machine.instructions} warp instructions",
-                                f"the limit of this run is {self.max_steps} (max_steps)")
+                                f"the limit of this run is {self.max_steps} (max_steps),"
+                                f" {_MAX_TURNS} turns of the NumPy interpreter")
 
     def _straight(self, start: int, rows: NDArray[np.int64],
                   standing: NDArray[np.bool_]) -> None:

@@ -11,11 +11,12 @@ from mmalab.emulator.execute import (
     matrix_copy,
     memory,
     mma,
+    video,
     warp,
 )
 from mmalab.emulator.execute.registry import EXECUTORS, fidelity_of
 
 __all__ = [
     "EXECUTORS", "arithmetic", "atomic", "barrier", "bits", "compare", "control", "convert",
-    "fidelity_of", "matrix_copy", "memory", "mma", "warp",
+    "fidelity_of", "matrix_copy", "memory", "mma", "video", "warp",
 ]

@@ -248,37 +248,3 @@ def _dot_2(lanes: Lanes) -> None:
     chosen = b[..., 2:] if lanes.modifier("part") == "hi" else b[..., :2]
     total = (a * chosen).sum(axis=-1) + lanes.read(3).astype(np.int64)
     lanes.write(0, total.astype(np.uint32))
-
-
-# --- video ----------------------------------------------------------------------------------------
-
-_VIDEO: dict[str, Callable[[Words, Words], Words]] = {
-    "vadd": lambda a, b: a + b, "vsub": lambda a, b: a - b,
-    "vavrg": lambda a, b: (a + b + 1) >> 1, "vabsdiff": lambda a, b: np.abs(a - b),
-    "vmin": np.minimum, "vmax": np.maximum,
-}
-
-
-@executes(*(f"{name}{count}" for name in _VIDEO for count in (2, 4)))
-def _video(lanes: Lanes) -> None:
-    """SIMD within a word; operands without byte selectors."""
-    family = lanes.site.form.family
-    count = int(family[-1])
-    bits = 32 // count
-    lanes_of = []
-    for index, name in ((1, "atype"), (2, "btype")):
-        kind = f"{'i' if is_signed(lanes.modifier(name)) else 'u'}{bits // 8}"
-        words = np.ascontiguousarray(lanes.read(index))
-        lanes_of.append(words.view(kind).reshape(*words.shape, count).astype(np.int64))
-    result = _VIDEO[family[:-1]](*lanes_of)
-    signed = is_signed(lanes.modifier("dtype"))
-    if lanes.has("sat"):
-        low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-        result = np.clip(result, low, high)
-    if lanes.modifier("op") == "add":
-        total = result.sum(axis=-1) + lanes.read(3).astype(np.int64)
-        lanes.write(0, total.astype(np.uint32))
-    else:
-        packed = np.ascontiguousarray(result.astype(f"u{bits // 8}")).view(np.uint32)
-        lanes.write(0, packed[..., 0])
-

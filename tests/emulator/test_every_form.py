@@ -1,0 +1,150 @@
+"""Every form of the table: executed, or refused by name; masks respected; nothing crashes."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from mmalab.emulator.execute import EXECUTORS
+from mmalab.emulator.lanes import Lanes
+from mmalab.emulator.machine import Machine
+from mmalab.emulator.memory import AddressSpace
+from mmalab.emulator.program import BasicBlock, Imm, Program, Reg, Site, Vec
+from mmalab.emulator.state import LaunchShape
+from mmalab.emulator.types import width
+from mmalab.errors import UnsupportedInstruction, UsageError
+from mmalab.isa.lookup import find, forms
+
+#: Families without an executor, and why.
+NOT_EMULATED = {
+    "brkpt": "there is no debugger",
+    "shfl": "removed from PTX for sm_70 and later", "vote": "removed from PTX for sm_70 and later",
+    "alloca": "no stack pointer is kept", "stacksave": "no stack pointer is kept",
+    "stackrestore": "no stack pointer is kept",
+}
+#: Families that belong to clusters and asynchronous units, for which executors may yet come.
+LATER = ("st.async", "red.async", "st.bulk", "barrier.cluster", "clusterlaunchcontrol",
+         "cp.async.bulk", "cp.reduce", "tensormap", "wgmma", "tcgen05", "multimem", "tex", "su",
+         "tld4", "tq", "isty", "txq", "mbarrier")
+STATEFUL = {"addc", "subc", "madc", "activemask", "mov"}
+
+
+@functools.cache
+def _forms():
+    return tuple(find(key) for key in forms())
+
+
+def test_every_family_has_an_executor_or_a_reason():
+    """No family of the table is forgotten."""
+    families = {form.family for form in _forms()}
+    missing = {f for f in families - set(EXECUTORS) - set(NOT_EMULATED)
+               if not f.startswith(LATER)}
+    assert missing == set()
+    assert set(NOT_EMULATED) <= families
+
+
+def _register(counts, kind):
+    bits = max(width(kind), 16) if kind != "pred" else 1
+    file = "p" if bits == 1 else "r" if bits <= 32 else "q"
+    slot = counts[file]
+    counts[file] += 2 if bits == 128 else 1
+    return Reg(file, slot, bits)
+
+
+def _operand(spec, counts):
+    if spec.role == "immediate":
+        values = spec.values if spec.values is not None else (0,)
+        literal = Imm(next(iter(values)))
+        return Vec((literal,) * spec.count) if spec.vector else literal
+    if spec.vector:
+        return Vec(tuple(_register(counts, spec.type) for _ in range(spec.count)))
+    first = _register(counts, spec.type)
+    return Vec((first, _register(counts, spec.pair))) if spec.pair else first
+
+
+def _machine(form, warps=3):
+    """A machine with random registers at one site of the form."""
+    counts = {"r": 0, "q": 0, "p": 0}
+    operands = tuple(_operand(spec, counts) for spec in form.operands)
+    site = Site(0, 1, form, operands, None, form.key)
+    program = Program("k", "sm_120a", (site,), (BasicBlock(0, 0, 1, ()),), counts, (), 0, 0, 1024, 0)
+    machine = Machine(program, LaunchShape((1, 1, 1), (32 * warps, 1, 1)), AddressSpace())
+    machine.begin(np.arange(1))
+    return machine, site
+
+
+def _fill(machine, seed):
+    rng = np.random.default_rng(seed)
+    state = machine.state
+    state.r[:] = rng.integers(0, 2**32, state.r.shape, dtype=np.uint32)
+    state.q[:] = rng.integers(0, 2**64, state.q.shape, dtype=np.uint64)
+    state.p[:] = rng.integers(0, 2**32, state.p.shape, dtype=np.uint32)
+    state.carry[:] = rng.integers(0, 2**32, state.carry.shape, dtype=np.uint32)
+
+
+def _snapshot(machine):
+    state = machine.state
+    lanes = np.arange(32, dtype=np.uint32)
+    bits = state.p[..., None] >> lanes & 1
+    return [state.r.copy(), state.q.copy(), bits]
+
+
+def _computes(form):
+    return (form.family in EXECUTORS and form.operands
+            and all(s.role in ("read", "write", "immediate") for s in form.operands)
+            and any(s.role == "write" for s in form.operands)
+            and not form.family.startswith(("bar", "mbarrier", "createpolicy", "brx")))
+
+
+@functools.cache
+def _by_family():
+    found = {}
+    for form in _forms():
+        if _computes(form):
+            found.setdefault(form.family, []).append(form)
+    return found
+
+
+@pytest.mark.parametrize("family", sorted(_by_family()))
+def test_lanes_outside_the_mask_keep_their_registers(family):
+    """Under a random mask, selected lanes get what they get alone, the others keep their words."""
+    seed = int(np.random.default_rng().integers(2**32))
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    chosen = _by_family()[family]
+    chosen = [chosen[i] for i in sorted(rng.permutation(len(chosen))[:40])]
+    collective = family.endswith(".sync") or "mma" in family or "matrix" in family
+    for form in chosen:
+        try:
+            machine, site = _machine(form)
+            _fill(machine, seed)
+            before = _snapshot(machine)
+            mask = (np.repeat(rng.random((3, 1)) < 0.5, 32, axis=1) if collective
+                    else rng.random((3, 32)) < 0.5)
+            rows = np.arange(3)
+            EXECUTORS[family](Lanes(machine, site, rows, mask))
+            masked = _snapshot(machine)
+            _fill(machine, seed)
+            EXECUTORS[family](Lanes(machine, site, rows, np.ones((3, 32), bool)))
+            full = _snapshot(machine)
+        except (UnsupportedInstruction, UsageError) as refusal:
+            assert form.family.split(".")[0] in str(refusal) or "unit" in str(refusal), form.key
+            continue
+        for old, some, every in zip(before, masked, full, strict=True):
+            keep = np.broadcast_to(~mask[:, None], old.shape)
+            assert np.array_equal(old[keep], some[keep]), form.key
+            if family not in STATEFUL:
+                assert np.array_equal(every[~keep], some[~keep]), form.key
+
+
+def test_an_empty_mask_executes_nothing():
+    """With all lanes off no executor runs, even one that would fault."""
+    for family, found in _by_family().items():
+        machine, site = _machine(found[0])
+        _fill(machine, 1)
+        before = _snapshot(machine)
+        machine.execute(site, np.arange(3), np.zeros((3, 32), bool))
+        assert all(map(np.array_equal, before, _snapshot(machine))), family
+        assert machine.findings == {}
