@@ -1,0 +1,99 @@
+"""``mmalab run FILE.ptx``: a kernel executed on the CPU, with what was seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mmalab.cli.numbers import extent
+from mmalab.cli.output import Json, print_json, read_text, say
+from mmalab.errors import LimitExceeded, UnsupportedInstruction
+from mmalab.findings import verdict
+
+__all__ = ["run"]
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="PTX")],
+    *,
+    entry: Annotated[str | None, typer.Option(help="kernel; the only one if not given")] = None,
+    grid: Annotated[str, typer.Option(help="CTAs, X,Y,Z")] = "1",
+    block: Annotated[str | None, typer.Option(
+        help="threads of a CTA, X,Y,Z; what .reqntid says if not given")] = None,
+    cluster: Annotated[str | None, typer.Option(help="CTAs of a cluster, X,Y,Z")] = None,
+    shared: Annotated[int, typer.Option(help="bytes of dynamic shared memory")] = 0,
+    arg: Annotated[list[str] | None, typer.Option(
+        help="a parameter, in order: in:F.npy, out:SHAPE:DTYPE:F.npy, inout:F.npy:G.npy, s32:5, "
+             "f32:1.5, bytes:HEX")] = None,
+    target: Annotated[str | None, typer.Option(help="whose arithmetic; the module's own")] = None,
+    numerics: Annotated[str, typer.Option(help="exact or fast")] = "exact",
+    schedule: Annotated[str, typer.Option(help="eager, lazy, or a seed")] = "eager",
+    sanitize: Annotated[bool, typer.Option(help="check order and protocols")] = True,
+    max_steps: Annotated[int | None, typer.Option(help="warp instructions at most")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="warnings are findings too")] = False,
+    json: Json = False,
+) -> None:
+    """Execute, write the output files, print findings, counters and fidelity.
+
+    Exit 1 for any error found (with --strict, any warning), 2 where an instruction is refused.
+    """
+    from mmalab.cli.arguments import read_arguments
+    from mmalab.ptx import parse
+    from mmalab.sanitizer import emulate
+
+    module = parse(read_text(file), str(file))
+    arguments = read_arguments(arg or [], file.parent)
+    try:
+        done = emulate(
+            module, [argument.value for argument in arguments], entry=entry,
+            grid=extent("--grid", grid), block=extent("--block", block) if block else None,
+            cluster=extent("--cluster", cluster) if cluster else None, dynamic_shared=shared,
+            target=target, numerics=numerics, schedule=schedule, sanitize=sanitize,
+            max_steps=max_steps)
+    except (UnsupportedInstruction, LimitExceeded) as refused:
+        if json:
+            print_json({"verdict": "refused", "findings": [], "counters": {}, "fidelity": {},
+                        "deadlock": None, "reason": str(refused)})
+        raise
+    for argument in arguments:
+        argument.save()
+    judged = verdict(done.findings, strict=strict)
+    if json:
+        print_json(done.as_dict() | {"verdict": judged})
+    else:
+        _print(done, judged)
+    if judged == "findings":
+        raise typer.Exit(1)
+
+
+def _words(value: Any) -> str:
+    """A witness's part in one line: an access by its text and place, lists cut short."""
+    if isinstance(value, dict):
+        if "text" in value:
+            lanes = value.get("lanes") or []
+            place = [f"line {value.get('line')}", f"CTA {value.get('cta')}",
+                     f"warp {value.get('warp')}", f"lanes {_words(lanes)}" if lanes else ""]
+            return f"{value['text']} ({', '.join(filter(None, place))})"
+        return ", ".join(f"{name} {_words(item)}" for name, item in value.items())
+    if isinstance(value, (list, tuple)):
+        shown = ", ".join(map(_words, value[:4]))
+        return f"{shown} and {len(value) - 4} more" if len(value) > 4 else shown
+    return str(value)
+
+
+def _print(done: Any, judged: str) -> None:
+    for finding in done.findings:
+        say(str(finding))
+        say(*(f"    {name}: {_words(value)}" for name, value in (finding.witness or {}).items()))
+    if done.deadlock:
+        say("deadlock:", *(f"    {name}: {_words(value)}"
+                           for name, value in done.deadlock.items()))
+    shown = {name: count for name, count in done.counters.items()
+             if count and not name.startswith("instructions.")}
+    say("counters: " + ", ".join(f"{name} {count:,}" for name, count in shown.items()))
+    inexact = {form: why for form, why in done.fidelity.items() if why != "exact"}
+    say(f"fidelity: {len(done.fidelity) - len(inexact)} forms exact"
+        + "".join(f"\n    {form}: {why}" for form, why in inexact.items()))
+    say(f"verdict: {judged}")
