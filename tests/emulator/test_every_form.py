@@ -10,8 +10,8 @@ import pytest
 from mmalab.emulator.execute import EXECUTORS
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.machine import Machine
-from mmalab.emulator.memory import AddressSpace
-from mmalab.emulator.program import BasicBlock, Imm, Program, Reg, Site, Vec
+from mmalab.emulator.memory import FIRST_BUFFER_TAG, TAG_SHIFT, AddressSpace
+from mmalab.emulator.program import Addr, BasicBlock, Imm, Program, Reg, Site, Vec
 from mmalab.emulator.state import LaunchShape
 from mmalab.emulator.types import width
 from mmalab.errors import UnsupportedInstruction, UsageError
@@ -53,7 +53,13 @@ def _register(counts, kind):
     return Reg(file, slot, bits)
 
 
-def _operand(spec, counts):
+#: Where each state space has room in these tests: 64 bytes, 64-byte aligned.
+PLACES = {"shared": 1024, "local": 0, "param": 0}
+
+
+def _operand(spec, counts, space=""):
+    if spec.role == "address":
+        return Addr(None, PLACES.get(space, FIRST_BUFFER_TAG << TAG_SHIFT))
     if spec.role == "immediate":
         values = spec.values if spec.values is not None else (0,)
         literal = Imm(next(iter(values)))
@@ -67,10 +73,18 @@ def _operand(spec, counts):
 def _machine(form, warps=3):
     """A machine with random registers at one site of the form."""
     counts = {"r": 0, "q": 0, "p": 0}
-    operands = tuple(_operand(spec, counts) for spec in form.operands)
+    space = form.modifiers.get("space", "").partition("::")[0]
+    operands = tuple(_operand(spec, counts, space) for spec in form.operands
+                     if not (spec.optional and spec.role == "read"))
     site = Site(0, 1, form, operands, None, form.key)
-    program = Program("k", "sm_120a", (site,), (BasicBlock(0, 0, 1, ()),), counts, (), 0, 0, 1024, 0)
-    machine = Machine(program, LaunchShape((1, 1, 1), (32 * warps, 1, 1)), AddressSpace())
+    program = Program("k", "sm_120a", (site,), (BasicBlock(0, 0, 1, ()),), counts, (), 0, 0, 1024,
+                      64)
+    memory = AddressSpace()
+    memory.add_bytes("buffer", np.full(64, 3, np.uint8), base=FIRST_BUFFER_TAG << TAG_SHIFT,
+                     space="const" if space == "const" else "global")
+    memory.set_params(bytes(range(64)))
+    machine = Machine(program, LaunchShape((1, 1, 1), (32 * warps, 1, 1), (1, 1, 1), 64), memory,
+                      sanitize=False)
     machine.begin(np.arange(1))
     return machine, site
 
@@ -148,3 +162,32 @@ def test_an_empty_mask_executes_nothing():
         machine.execute(site, np.arange(3), np.zeros((3, 32), bool))
         assert all(map(np.array_equal, before, _snapshot(machine))), family
         assert machine.findings == {}
+
+
+def _touches_memory(form):
+    return (form.family in ("ld", "ldu", "st", "atom", "red", "prefetch", "prefetchu", "discard",
+                            "applypriority", "ldmatrix", "stmatrix", "wmma.load", "wmma.store")
+            and form.modifiers.get("space") != "shared::cluster"
+            and not form.key.startswith("st.param"))
+
+
+@pytest.mark.parametrize("family", sorted({f.family for f in _forms() if _touches_memory(f)}))
+def test_every_memory_form_runs(family):
+    """Each load, store and atomic form executes on valid addresses, without a finding."""
+    found = [f for f in _forms() if f.family == family and _touches_memory(f)]
+    seed = int(np.random.default_rng().integers(2**32))
+    print("seed", seed)
+    order = np.random.default_rng(seed).permutation(len(found))[:60]
+    for form in (found[i] for i in order):
+        machine, site = _machine(form)
+        _fill(machine, seed)
+        before = _snapshot(machine)
+        try:
+            machine.execute(site, np.arange(3), np.ones((3, 32), bool))
+        except UnsupportedInstruction as refusal:
+            raise AssertionError(form.key) from refusal
+        strided = family.startswith("wmma")
+        assert strided or not machine.findings, (form.key, machine.findings)
+        written = any(s.role == "write" for s in form.operands)
+        changed = not all(map(np.array_equal, before, _snapshot(machine)))
+        assert changed == written, form.key

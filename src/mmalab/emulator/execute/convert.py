@@ -161,7 +161,8 @@ def _sources(lanes: Lanes, source: str, source_count: int, count: int,
     if source_count > 1:
         packed = lanes.read(1)
         part = width(f"{source}x{source_count}") // source_count
-        mask = packed.dtype.type((1 << part) - 1)
+        # The bits of an FP6 byte above the number are ignored.
+        mask = packed.dtype.type((1 << formats.get(source).bits) - 1)
         return [packed >> packed.dtype.type(i * part) & mask for i in range(source_count)]
     if isinstance(lanes.operands[1], Vec):
         return lanes.read_all(1)[::-1]
