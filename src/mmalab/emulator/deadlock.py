@@ -59,7 +59,7 @@ def _entry(machine: Machine, row: int, status: Status, lanes: np.ndarray[Any, An
         "cta": machine.shape.cta_coordinates(cta), "warp": warp, "lanes": int(pack(lanes)),
         "row": row, "first_lane": lane}
     if status == Status.BARRIER:
-        waits = machine.barriers.explain(row, lane)
+        waits = machine.barriers.explain(row, lane) or machine.cluster_barriers.explain(row, lane)
         entry["line"], entry["waits_for"] = waits.get("line", site.line), waits
         entry["because"] = _barrier_words(waits)
     elif status == Status.PARKED:
@@ -80,6 +80,9 @@ def _entry(machine: Machine, row: int, status: Status, lanes: np.ndarray[Any, An
 def _barrier_words(waits: dict[str, Any]) -> str:
     if not waits:
         return "a barrier that nobody completes"
+    if waits["barrier"] == "cluster":
+        missing = ", ".join(f"warp {m['warp']} of CTA {m['cta']}" for m in waits["missing"])
+        return f"the cluster barrier waits for {missing}"
     if waits["expected_threads"] == "all live warps":
         missing = ", ".join(map(str, waits["missing_warps"])) or "some lanes"
         return f"barrier {waits['barrier']} waits for warps {missing}, which never arrive"

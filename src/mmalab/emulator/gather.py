@@ -39,6 +39,8 @@ def is_aligned(site: Site) -> bool:
     family = site.form.family
     if family in _BARRIERS:
         return site.form.key.startswith("bar.") or "aligned" in site.form.modifiers
+    if family.startswith("barrier.cluster"):
+        return "aligned" in site.form.modifiers
     return family in ALIGNED
 
 

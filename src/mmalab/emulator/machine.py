@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mmalab.emulator.async_engine import AsyncEngine
 from mmalab.emulator.barriers import CtaBarriers
+from mmalab.emulator.clusters import ClusterBarriers
 from mmalab.emulator.events import Event, Listener
 from mmalab.emulator.execute import EXECUTORS
 from mmalab.emulator.gather import Gatherer
@@ -75,6 +76,7 @@ class Machine:
         self.specials = SpecialRegisters(self)
         self.gatherer = Gatherer(self)
         self.barriers = CtaBarriers(self)
+        self.cluster_barriers = ClusterBarriers(self)
         self.engine = AsyncEngine(self)
         self.mbarriers = Mbarriers(self)
         #: row -> what its parked lanes wait for.
@@ -138,6 +140,7 @@ class Machine:
         status[rows] = np.where(again, np.uint8(Status.RUNNING), status[rows])
         self.version += 1
         self.barriers.after_exit(rows)
+        self.cluster_barriers.after_exit(rows)
 
     def park(self, row: int, lanes: NDArray[np.bool_], waits_for: dict[str, Any]) -> None:
         """A wait of `lanes` [32] came back false: they go on after others had their turn."""

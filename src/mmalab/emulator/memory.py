@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from mmalab.errors import LimitExceeded, UsageError
 
 __all__ = [
-    "FIRST_BUFFER_TAG", "LOCAL_TAG", "OFFSET_MASK", "PARAM_TAG", "SHARED_TAG", "TAG_SHIFT",
+    "FIRST_BUFFER_TAG", "LOCAL_TAG", "OFFSET_MASK", "PARAM_TAG", "RANK_SHIFT", "SHARED_TAG",
+    "TAG_SHIFT",
     "AddressSpace", "Buffer", "Fault", "HostTable", "Region", "aligned_zeros",
 ]
 

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from mmalab.emulator.events import Access, Semantics
 from mmalab.emulator.lanes import Lanes
-from mmalab.emulator.memory import FIRST_BUFFER_TAG, LOCAL_TAG, PARAM_TAG, SHARED_TAG, TAG_SHIFT
+from mmalab.emulator.memory import (
+    FIRST_BUFFER_TAG,
+    LOCAL_TAG,
+    PARAM_TAG,
+    RANK_SHIFT,
+    SHARED_TAG,
+    TAG_SHIFT,
+)
 from mmalab.emulator.state import pack
 from mmalab.layouts.banks import wavefronts
 
@@ -91,9 +98,11 @@ def _tell(lanes: Lanes, kind: Literal["read", "write", "atomic"], where: Any,
         if values is not None:
             raw = np.ascontiguousarray(values[:, position].T)
             written = raw.view(np.uint8).reshape(32, -1)
-        lanes.machine.emit(Access(
-            cta, warp, lanes.site.index, mask, kind, where, addresses[position].copy(), size,
-            semantics, scope, written, collective, _owners(lanes, where, addresses[position], row)))
+        owners = _owners(lanes, where, addresses[position], row)
+        plain = (addresses[position] & np.uint64((1 << RANK_SHIFT) - 1) if where == "shared"
+                 else addresses[position].copy())
+        lanes.machine.emit(Access(cta, warp, lanes.site.index, mask, kind, where, plain, size,
+                                  semantics, scope, written, collective, owners))
 
 
 def _owners(lanes: Lanes, where: str, addresses: NDArray[np.uint64],

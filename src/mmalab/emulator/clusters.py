@@ -1,0 +1,116 @@
+"""The barrier of a cluster: every live lane of its CTAs arrives, then waits.
+
+A lane's wait is over when the generation in which it arrived has completed. Lanes that ended count
+as arrived. Arriving twice without a wait, or waiting without an arrival, is a finding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.emulator.program import Site
+from mmalab.emulator.state import Status, pack
+
+if TYPE_CHECKING:
+    from mmalab.emulator.machine import Machine
+
+__all__ = ["ClusterBarriers"]
+
+_NOT_ARRIVED = -1
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """Generations completed, and the line of the last arrival."""
+
+    generation: int = 0
+    line: int = 0
+
+
+class ClusterBarriers:
+    """One barrier per resident cluster; `pending` [rows, 32] is the generation that a lane
+    arrived in and has not waited for, -1 if none."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        rows = machine.state.rows
+        self._size = machine.space.cluster_size * machine.shape.warps
+        self._clusters = [_Cluster() for _ in range(-(-rows // self._size))]
+        self.pending = np.full((rows, 32), _NOT_ARRIVED, np.int64)
+        self._waits = np.zeros((rows, 32), bool)
+
+    def arrive(self, site: Site, rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> None:
+        """The lanes of `mask` [warps, 32] arrive."""
+        again = mask & (self.pending[rows] != _NOT_ARRIVED)
+        self._report(site, rows, again, "arrives at the cluster barrier again without a wait")
+        for index in np.unique(rows // self._size).tolist():
+            mine = mask & (rows // self._size == index)[:, None]
+            cluster = self._clusters[index]
+            cluster.line = site.line
+            self.pending[rows] = np.where(mine, cluster.generation, self.pending[rows])
+            self._complete(index)
+        self._machine.version += 1
+
+    def wait(self, site: Site, rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> None:
+        """The lanes of `mask` wait for the generation that they arrived in."""
+        machine = self._machine
+        alone = mask & (self.pending[rows] == _NOT_ARRIVED)
+        self._report(site, rows, alone, "waits at the cluster barrier without an arrival")
+        generation = np.array([self._clusters[i].generation for i in (rows // self._size)])
+        passed = mask & (self.pending[rows] < generation[:, None])
+        self.pending[rows] = np.where(passed, _NOT_ARRIVED, self.pending[rows])
+        held = mask & ~passed & ~alone
+        status = machine.state.status
+        status[rows] = np.where(held, np.uint8(Status.BARRIER), status[rows])
+        self._waits[rows] |= held
+        machine.counters["barrier.waits"] += int(mask.any(axis=1).sum())
+
+    def _complete(self, index: int) -> None:
+        """Finish the generation if every live lane of the cluster has arrived in it."""
+        cluster, machine = self._clusters[index], self._machine
+        rows = slice(index * self._size, (index + 1) * self._size)
+        live = machine.state.live[rows]
+        pending = self.pending[rows]
+        arrived = pending == cluster.generation
+        if not arrived.any() or (live & ~arrived).any():
+            return
+        cluster.generation += 1
+        released = self._waits[rows] & arrived
+        status = machine.state.status[rows]
+        status[released & (status == Status.BARRIER)] = Status.RUNNING
+        pending[released] = _NOT_ARRIVED
+        self._waits[rows] &= ~released
+        machine.version += 1
+
+    def after_exit(self, rows: NDArray[np.int64]) -> None:
+        """Lanes of `rows` ended: complete what waited only for them."""
+        self.pending[rows] = np.where(self._machine.state.live[rows], self.pending[rows],
+                                      _NOT_ARRIVED)
+        for index in np.unique(rows // self._size).tolist():
+            self._complete(index)
+
+    def explain(self, row: int, lane: int) -> dict[str, Any]:
+        """Who is missing, if the lane waits here."""
+        if not self._waits[row, lane]:
+            return {}
+        index = row // self._size
+        rows = slice(index * self._size, (index + 1) * self._size)
+        live, pending = self._machine.state.live[rows], self.pending[rows]
+        missing = (live & (pending != self._clusters[index].generation)).any(axis=1)
+        names = [self._machine.state.where(index * self._size + int(r))
+                 for r in np.nonzero(missing)[0]]
+        return {"barrier": "cluster", "phase": self._clusters[index].generation,
+                "missing": [{"cta": c, "warp": w} for c, w in names],
+                "line": self._clusters[index].line}
+
+    def _report(self, site: Site, rows: NDArray[np.int64], lanes: NDArray[np.bool_],
+                what: str) -> None:
+        for position in np.nonzero(lanes.any(axis=1))[0][:1].tolist():
+            self._machine.report("cluster-barrier", f"the warp {what}", site=site,
+                                 row=int(rows[position]),
+                                 lane=int(np.nonzero(lanes[position])[0][0]),
+                                 witness={"lanes": int(pack(lanes[position]))})
