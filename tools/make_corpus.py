@@ -1,15 +1,18 @@
 """Regenerates the corpus of PTX that other compilers wrote: `tests/corpus/`.
 
-    python tools/make_corpus.py --nvcc nvcc --nvrtc DIR129 --nvrtc DIR135 --triton PYTHON
+    python tools/make_corpus.py --nvcc nvcc --nvrtc DIR129 --nvrtc DIR135 \\
+        --triton PYTHON --numba PYTHON
 
-compiles every source under `tests/corpus/sources/` as `cases_cuda.py` and `cases_triton.py` ask,
+compiles every source under `tests/corpus/sources/` as the `cases_*.py` ask,
 and writes `ptx/*.ptx`, `manifest.json` (one row per kernel and PTX file) and `opcodes.json` (which
 opcodes occur, how often, in how many files). Needed, in the versions that the committed files name:
 
 * nvcc 13.0 (`--nvcc`, any path to it);
 * NVRTC 12.9 and 13.5 (`--nvrtc`, folders in which wheels of nvidia-cuda-nvrtc, -runtime and, for
   13, -crt are unpacked: `pip install --no-deps --target DIR nvidia-cuda-nvrtc==13.5.37 ...`);
-* Triton 3.9.0 (`--triton`, a Python that imports it; no GPU and no torch).
+* Triton 3.9.0 (`--triton`, a Python that imports it; no GPU and no torch);
+* numba-cuda 0.30.4 with NVVM 13.5 (`--numba`, a Python that imports it: `pip install numba-cuda
+  cuda-bindings nvidia-nvvm nvidia-cuda-nvcc nvidia-cuda-nvrtc nvidia-nvjitlink`).
 
 Files of a compiler that is not given are kept as they are. The output is a function of sources and
 compiler versions alone: no line information is asked for, and a path left in the text is an error.
@@ -20,6 +23,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
+import math
 import re
 import subprocess
 import sys
@@ -36,6 +40,7 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 from corpus import (  # noqa: E402  (the path comes first)
     cases_chips,
     cases_cuda,
+    cases_numba,
     cases_programs,
     cases_triton,
 )
@@ -110,12 +115,12 @@ def _nvrtc_text(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> st
     return buffer.value.decode()
 
 
-def compile_triton(python: str, cases: Iterable[Json]) -> dict[str, Json]:
-    """File name -> what Triton answered: `ptx`, `entry`, `shared`, `extra`, `compiler`."""
+def compile_python(kind: str, python: str, cases: Iterable[Json]) -> dict[str, Json]:
+    """File name -> what the compile script of `kind` (triton, numba) answered: `ptx` and facts."""
     requests = [{"file": ptx_name(c, target, compiler), "source": c["source"], "entry": c["entry"],
-                 "target": target, **c["triton"]}
+                 "target": target, **c["recipe"]}
                 for c in cases for target in c["targets"] for compiler in c["compilers"]]
-    script = CORPUS / "sources" / "triton" / "compile_all.py"
+    script = CORPUS / "sources" / kind / "compile_all.py"
     done = subprocess.run([python, str(script)], input=json.dumps(requests), check=True, text=True,
                           stdout=subprocess.PIPE)
     answers: dict[str, Json] = json.loads(done.stdout)
@@ -127,7 +132,7 @@ def compile_triton(python: str, cases: Iterable[Json]) -> dict[str, Json]:
 def ptx_name(case: Json, target: str, compiler: str) -> str:
     """``atomics.sm_80.nvcc13.0.ptx``; Triton's have one kernel and its variant in a file."""
     stem = Path(case["source"]).stem
-    if case["triton"] is not None:
+    if case["recipe"] is not None:
         stem = "_".join(filter(None, [case["entry"], case["variant"]]))
     return f"{stem}.{target}.{compiler}.ptx"
 
@@ -155,23 +160,26 @@ def write_cuda(compilers: dict[str, Compiler]) -> None:
             (CORPUS / "ptx" / name).write_text(cleaned(text, name))
 
 
-def write_triton(python: str) -> None:
-    """Compiles the Triton cases; what the manifest needs beside the PTX goes to `triton.json`."""
-    answers = compile_triton(python, cases_triton.CASES)
+def write_python(kind: str, python: str, cases: Iterable[Json]) -> None:
+    """Compiles the cases; what the manifest needs beside the PTX goes to `<kind>.json`."""
+    answers = compile_python(kind, python, cases)
     for name, answer in answers.items():
         (CORPUS / "ptx" / name).write_text(cleaned(answer.pop("ptx"), name))
-    (CORPUS / "triton.json").write_text(json.dumps(answers, indent=1, sort_keys=True) + "\n")
+    lines = [f"{json.dumps(name)}: {json.dumps(answers[name])}" for name in sorted(answers)]
+    (CORPUS / f"{kind}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def manifest_rows() -> list[Json]:
     """One row per case and PTX file, in the order of the cases."""
-    triton_facts: dict[str, Json] = json.loads((CORPUS / "triton.json").read_text())
-    return [_row(case, target, compiler, triton_facts)
-            for case in [*CUDA_CASES, *cases_triton.CASES]
+    facts: dict[str, Json] = {}
+    for kind in ("triton", "numba"):
+        facts |= json.loads((CORPUS / f"{kind}.json").read_text())
+    return [_row(case, target, compiler, facts)
+            for case in [*CUDA_CASES, *cases_triton.CASES, *cases_numba.CASES]
             for target in case["targets"] for compiler in case["compilers"]]
 
 
-def _row(case: Json, target: str, compiler: str, triton_facts: dict[str, Json]) -> Json:
+def _row(case: Json, target: str, compiler: str, facts: dict[str, Json]) -> Json:
     name = ptx_name(case, target, compiler)
     text = (CORPUS / "ptx" / name).read_text()
     version = re.search(r"^\.version (\S+)", text, re.MULTILINE)
@@ -182,14 +190,25 @@ def _row(case: Json, target: str, compiler: str, triton_facts: dict[str, Json]) 
     row = {"id": f"{stem}-{target}-{compiler}", "ptx": name, "target": target,
            "compiler": compiler, "ptx_version": version[1] if version else ""}
     row |= {k: v for k, v in case.items()
-            if k not in {"targets", "compilers", "variant"} and not (k == "triton" and v is None)}
-    folder = "cuda" if case["triton"] is None else "triton"
-    row["source"] = f"sources/{folder}/{case['source']}"
-    if case["triton"] is not None:
-        facts = triton_facts[name]
-        row |= {"block": [facts["threads"], 1, 1], "dynamic_shared": facts["shared"]}
-        row["args"] = [*case["args"], *facts["extra"]]
+            if k not in {"targets", "compilers", "variant"} and not (k == "recipe" and v is None)}
+    kind = case["recipe"]["kind"] if case["recipe"] else "cuda"
+    row["source"] = f"sources/{kind}/{case['source']}"
+    if kind == "numba":
+        row["entry"] = facts[name]["entry"]
+    if kind == "triton":
+        known = facts[name]
+        row |= {"block": [known["threads"], 1, 1], "dynamic_shared": known["shared"]}
+        blocks = math.prod(case["grid"])
+        row["args"] = [*case["args"], *(_scratch(n, size * blocks)
+                                        for n, size in known["scratch"].items())]
     return row
+
+
+def _scratch(name: str, size: int) -> Json:
+    """Triton's parameter for scratch memory: a buffer, or null where the kernel uses none."""
+    if size == 0:
+        return {"name": name, "role": "scalar", "dtype": "u64", "value": 0}
+    return {"name": name, "role": "scratch", "dtype": "u8", "shape": [size], "fill": ["zeros"]}
 
 
 def opcode_table() -> Json:
@@ -240,6 +259,7 @@ def main() -> None:
     parser.add_argument("--nvcc")
     parser.add_argument("--nvrtc", action="append", type=Path, default=[])
     parser.add_argument("--triton", help="a Python that imports triton")
+    parser.add_argument("--numba", help="a Python that imports numba.cuda")
     given = parser.parse_args()
     compilers = dict(nvrtc_compiler(folder) for folder in given.nvrtc)
     if given.nvcc:
@@ -247,7 +267,9 @@ def main() -> None:
     (CORPUS / "ptx").mkdir(exist_ok=True)
     write_cuda(compilers)
     if given.triton:
-        write_triton(given.triton)
+        write_python("triton", given.triton, cases_triton.CASES)
+    if given.numba:
+        write_python("numba", given.numba, cases_numba.CASES)
     write_tables()
 
 

@@ -51,14 +51,15 @@ def case(source: str, entry: str, *, grid: Sequence[int], block: Sequence[int],
          compilers: Sequence[str] = ("nvcc13.0",), reference: str | None = None,
          compare: dict[str, Any] | None = None, dynamic_shared: int = 0,
          cluster: Sequence[int] = (1, 1, 1), note: str = "", variant: str = "",
-         triton: Json | None = None) -> Json:
+         recipe: Json | None = None) -> Json:
     """One kernel, one launch. `compare` names the outputs that are not compared by their bits:
-    `close(...)`, ``"values"`` (bits, but any NaN equals any NaN) or ``"sorted"`` (as multisets)."""
+    `close(...)`, ``"values"`` (bits, but any NaN equals any NaN) or ``"sorted"`` (as multisets).
+    `recipe` says how a compiler other than CUDA's gets at the kernel."""
     return {
         "source": source, "entry": entry, "targets": list(targets), "compilers": list(compilers),
         "grid": _three(grid), "block": _three(block), "cluster": _three(cluster),
         "dynamic_shared": dynamic_shared, "args": list(args), "reference": reference or entry,
-        "compare": compare or {}, "note": note, "variant": variant, "triton": triton,
+        "compare": compare or {}, "note": note, "variant": variant, "recipe": recipe,
     }
 
 

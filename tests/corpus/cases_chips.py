@@ -92,7 +92,31 @@ def scaled(entry: str, element: str, scales: list[Any]) -> Json:
                 compare={"d": close(1e-5, 1e-4, TENSOR)})
 
 
+def wgmma(entry: str, dtype: str, k: int, fill: list[Any], **more: Any) -> Json:
+    """A warpgroup's 64 x 64 product; both operands are rows along K."""
+    result = "s32" if dtype == "s8" else "f32"
+    compare = {} if dtype in ("s8", "e4m3") else {"out": close(1e-5, 2e-4, TENSOR)}
+    return case("hopper_wgmma.cu", entry, grid=(1,), block=(128,), targets=("sm_90a",),
+                args=[array("a", dtype, (64, k), *fill), array("b", dtype, (64, k), *fill),
+                      out("out", result, (64, 64))], compare=compare, **more)
+
+
+WGMMA = [
+    wgmma("wgmma_f16", "f16", 64, ["normal", 1.0], reference="wgmma"),
+    wgmma("wgmma_bf16", "bf16", 64, ["normal", 1.0], reference="wgmma_negated",
+          note="imm-scale-b is -1"),
+    wgmma("wgmma_e4m3", "e4m3", 128, SMALL, reference="wgmma"),
+    wgmma("wgmma_s8", "s8", 128, ["bits"], reference="wgmma"),
+    wgmma("wgmma_registers", "f16", 64, ["normal", 1.0], reference="wgmma"),
+]
+
 BLACKWELL = [
+    case("blackwell_vector.cu", "float_pairs", grid=(2,), block=(64,), targets=("sm_100a",),
+         args=[*(array(name, "f32", (100, 2), "wide", -20, 20) for name in "xyz"),
+               out("out", "f32", (100, 4, 2)), scalar("n", "s32", 100)]),
+    case("blackwell_vector.cu", "wide_accesses", grid=(2,), block=(64,), targets=("sm_100a",),
+         args=[array("x", "f32", (128, 8), "normal", 1.0), out("y", "f32", (128, 8)),
+               out("extremes", "f32", (128, 2))]),
     scaled("mxf8", "e4m3", ["integers", 124, 131]),
     scaled("mxf4", "u8", ["integers", 124, 131]),
     scaled("nvf4", "u8", ["integers", 40, 72]),
@@ -126,4 +150,4 @@ RARE = [
                   "tangents": close(1e-3, 1e-5, "tanh.approx errs by up to 2^-11")}),
 ]
 
-CASES = [*TENSOR_CORES, *HOPPER, *BLACKWELL, *RARE]
+CASES = [*TENSOR_CORES, *HOPPER, *WGMMA, *BLACKWELL, *RARE]

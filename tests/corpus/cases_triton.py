@@ -26,9 +26,9 @@ def kernel(source: str, entry: str, grid: Sequence[int], args: list[Json],
     signature |= dict.fromkeys(constants, "constexpr")
     multiples = [a["name"] for a in args
                  if a["role"] == "scalar" and a["dtype"] == "s32" and a["value"] % 16 == 0]
-    facts = {"signature": signature, "constants": constants, "multiples": multiples,
+    facts = {"kind": "triton", "signature": signature, "constants": constants, "multiples": multiples,
              "warps": warps, "stages": stages}
-    return case(source, entry, grid=grid, block=(32 * warps,), args=args, triton=facts,
+    return case(source, entry, grid=grid, block=(32 * warps,), args=args, recipe=facts,
                 compilers=("triton3.9.0",), **more)
 
 
@@ -83,6 +83,12 @@ PRODUCTS = [
             targets=("sm_89", "sm_120a")),
     product("e5m2", "e5m2", "f32", (64, 64, 128), (32, 32, 64), SMALL, entry="matmul_transposed",
             targets=("sm_80", "sm_89"), note="before sm_89 the operands become float16"),
+    kernel("products.py", "matmul_descriptors", (2, 2),
+           [array("a", "f16", (128, 128), *SMALL), array("b", "f16", (128, 128), *SMALL),
+            out("d", "f16", (128, 128)), n("m", 128), n("n", 128), n("k", 128)],
+           {"BM": 64, "BN": 64, "BK": 64}, reference="matmul_transposed",
+           targets=("sm_90a", "sm_100a"),
+           note="tensor maps built by tensormap.replace, TMA loads and stores, wgmma or tcgen05"),
     kernel("products.py", "split_k", (1, 2, 3),
            [array("a", "f16", (32, 192), *SMALL), array("b", "f16", (192, 64), *SMALL),
             array("d", "f32", (32, 64), "zeros", role="inout"), n("n", 64), n("k", 192),

@@ -14,6 +14,7 @@ import numpy as np
 from corpus import (
     references_chips,
     references_cuda,
+    references_numba,
     references_programs,
     references_triton,
 )
@@ -23,7 +24,8 @@ from numpy.typing import NDArray
 __all__ = ["expected", "find"]
 
 Reference = Callable[[dict[str, Any]], dict[str, NDArray[Any]]]
-_MODULES = (references_cuda, references_chips, references_programs, references_triton)
+_MODULES = (references_cuda, references_chips, references_programs, references_triton,
+            references_numba)
 
 
 def find(name: str) -> Reference:

@@ -8,14 +8,14 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from corpus.rounding import round_f32
+from corpus.rounding import fma, round_f32
 from numpy.typing import NDArray
 
 __all__ = [
-    "bulk_copies", "bulk_ring", "cluster_histogram", "cluster_rotate", "f6f4", "fp4_conversions",
-    "half_functions", "matrix_moves", "mma_b1_and", "mma_b1_xor", "mma_s4", "mma_u4s4", "mxf4",
-    "mxf8", "nvf4", "odd_floats", "odd_integers", "odd_memory", "store_matrices", "wmma_b1",
-    "wmma_f64",
+    "bulk_copies", "bulk_ring", "cluster_histogram", "cluster_rotate", "f6f4", "float_pairs",
+    "fp4_conversions", "half_functions", "matrix_moves", "mma_b1_and", "mma_b1_xor", "mma_s4", "mma_u4s4", "mxf4",
+    "mxf8", "nvf4", "odd_floats", "odd_integers", "odd_memory", "store_matrices", "wgmma",
+    "wgmma_negated", "wide_accesses", "wmma_b1", "wmma_f64",
 ]
 
 Array = NDArray[Any]
@@ -149,6 +149,33 @@ def bulk_copies(x: Args) -> Result:
 def bulk_ring(x: Args) -> Result:
     weights = np.arange(1, len(x["x"]) + 1)[:, None]
     return {"sums": (x["x"][:, :64] * weights - x["x"][:, 64:]).sum(0).astype(np.float32)}
+
+
+def wgmma(x: Args) -> Result:
+    wide = np.int64 if x["out"].dtype == np.int32 else np.float64
+    return {"out": (x["a"].astype(wide) @ x["b"].astype(wide).T).astype(x["out"].dtype)}
+
+
+def wgmma_negated(x: Args) -> Result:
+    return {"out": -wgmma(x)["out"]}
+
+
+# --- Blackwell ------------------------------------------------------------------------------------
+
+def float_pairs(x: Args) -> Result:
+    a, b, c = x["x"], x["y"], x["z"]
+    cut = [[_fma_rz(*(float(v[i, j]) for v in (a, b, c))) for j in (0, 1)] for i in range(len(a))]
+    return {"out": np.stack([fma(a, b, c, np.float32), a + b, a * b,
+                             np.array(cut).astype(np.float32)], 1)}
+
+
+def wide_accesses(x: Args) -> Result:
+    v = x["x"].reshape(4, 32, 8)
+    largest = np.abs(v[..., :3].max(-1)).max(1, keepdims=True)
+    least = v[..., 3:6].min(-1).min(1, keepdims=True)
+    extremes = np.stack(np.broadcast_arrays(largest, least), -1)
+    return {"y": x["x"][:, ::-1].copy(),
+            "extremes": np.repeat(extremes, 32, 1).reshape(128, 2)}
 
 
 # --- rare integer instructions --------------------------------------------------------------------

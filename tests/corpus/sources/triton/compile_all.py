@@ -4,7 +4,7 @@ A request names a file to make, a source beside this script, the kernel, the tar
 (Triton's type words, "constexpr" for compile-time values), the values of those, the arguments
 that are multiples of 16, warps and stages. No GPU and no driver are touched. The answer holds the
 PTX and what a launch needs: threads per block, dynamic shared memory, and the parameters that
-Triton puts behind the kernel's own (pointers to scratch memory; null where it uses none).
+Triton puts behind the kernel's own: pointers to scratch memory of so many bytes per block.
 """
 
 import importlib.util
@@ -52,14 +52,13 @@ def compiled(request, modules):
 def answer(request, modules):
     result = compiled(request, modules)
     text, facts = result.asm["ptx"], result.metadata
-    if facts.global_scratch_size or facts.profile_scratch_size:
-        raise SystemExit(f"{request['file']}: the kernel needs scratch memory")
     own = sum(1 for t in request["signature"].values() if t != "constexpr")
     header = text.partition(".entry")[2].partition("{")[0]
     declared = len(re.findall(r"^\s*\.param ", header, re.MULTILINE))
-    scratch = ["global_scratch", "profile_scratch"][:declared - own]
+    scratch = {"global_scratch": facts.global_scratch_size,
+               "profile_scratch": facts.profile_scratch_size}
     return {"ptx": text, "threads": 32 * request["warps"], "shared": facts.shared,
-            "extra": [{"name": n, "role": "scalar", "dtype": "u64", "value": 0} for n in scratch]}
+            "scratch": dict(list(scratch.items())[:declared - own])}
 
 
 def main():

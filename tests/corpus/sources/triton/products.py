@@ -100,3 +100,16 @@ def batched_f64(a, b, d, N: tl.constexpr):
     i = tl.arange(0, N)
     at = tl.program_id(0) * N * N + i[:, None] * N + i[None, :]
     tl.store(d + at, tl.dot(tl.load(a + at), tl.load(b + at)))
+
+
+@triton.jit
+def matmul_descriptors(a, b, d, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """D = A B^T through tensor descriptors that the kernel itself builds in global memory."""
+    da = tl.make_tensor_descriptor(a, shape=[m, k], strides=[k, 1], block_shape=[BM, BK])
+    db = tl.make_tensor_descriptor(b, shape=[n, k], strides=[k, 1], block_shape=[BN, BK])
+    dd = tl.make_tensor_descriptor(d, shape=[m, n], strides=[n, 1], block_shape=[BM, BN])
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    total = tl.zeros((BM, BN), tl.float32)
+    for at in range(0, k, BK):
+        total = tl.dot(da.load([row, at]), db.load([column, at]).T, total)
+    dd.store([row, column], total.to(tl.float16))
