@@ -27,8 +27,8 @@ _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 def words_of(array: Any) -> NDArray[Any]:
     """The raw words of an array: unsigned integers of its element's width."""
-    array = np.asarray(array)
-    return array.view(_UNSIGNED[array.dtype.itemsize])
+    words: NDArray[Any] = np.asarray(array)
+    return words.view(_UNSIGNED[words.dtype.itemsize])
 
 
 def check_arrays(name: str, params: Sequence[Param], args: Sequence[Any]) -> None:
@@ -59,7 +59,7 @@ def _check(name: str, who: str, param: Param, value: Any) -> None:
     raw = np.dtype(_UNSIGNED[dtype.itemsize])
     if array.dtype not in (dtype, raw):
         raise UsageError(f"{who}: {array.dtype}", f"the kernel reads it as {param.dtype}",
-                         legal=dict.fromkeys((str(dtype), f"{raw} (raw words)")), where=name)
+                         legal=[str(dtype), *([] if raw == dtype else [f"{raw} (raw words)"])], where=name)
     if array.shape != param.shape:
         raise UsageError(f"{who}: shape {array.shape}", "is not what the kernel was made for",
                          legal=str(param.shape), where=name)
@@ -89,7 +89,7 @@ def _check_apart(name: str, params: Sequence[Param], args: Sequence[Any]) -> Non
         if param.role == "in":
             continue
         for other, (second, another) in enumerate(arrays):
-            if other != at and np.shares_memory(array, another):  # type: ignore[arg-type]
+            if other != at and np.shares_memory(array, another):
                 raise UsageError(f"{param.name} and {second.name}", "share memory, and "
                                  f"{param.name} is written", legal=f"a separate array for "
                                  f"{param.name}", where=name)

@@ -39,7 +39,8 @@ LDMATRIX = "ldmatrix.sync.aligned.m8n8.x4.shared.b16"
 Origin = tuple[int, int]
 
 
-def emit_layout(b: KernelBuilder, layout: Layout | ComposedLayout, coordinate: Register) -> Register:
+def emit_layout(b: KernelBuilder, layout: Layout | ComposedLayout,
+                coordinate: Register) -> Register:
     """Write the evaluation of `layout` at a 32-bit register; the result is a new u32 register.
 
     The last mode takes what is left of the coordinate, as everywhere in CuTe's algebra.
@@ -93,7 +94,7 @@ def register_origins(form: Form, operand: str) -> tuple[Origin, ...]:
     inside = np.arange(4 // size) * size
     if not ((lines == lines[0, :, :1] + row[:, None, None]).all()
             and (bytes_ == bytes_[0, :, :1] + column[:, None, None] + inside).all()):
-        raise UsageError(f"operand {operand} of {form.key}", "is no sequence of ldmatrix's matrices",
+        raise UsageError(f"operand {operand} of {form.key}", "is no row of ldmatrix's matrices",
                          legal="8-, 16- and 32-bit operands of mma.sync m16n8", where=LDMATRIX)
     return tuple((int(lines[0, r, 0]), int(bytes_[0, r, 0])) for r in range(fragment.registers))
 

@@ -35,7 +35,7 @@ class Accumulators:
         self.columns = problem.tile.warp_tile[1] // self.fragment.cols
         self.sums = self._set()
         every = problem.promote_every
-        self._partial = self._set() if every and every > problem.values else None
+        self._partial = self._set() if problem.promotes_across else None
         self._zero = self._fresh() if every else []
 
     def _fresh(self) -> Fragment:
@@ -54,7 +54,7 @@ class Accumulators:
     # --- one slice --------------------------------------------------------------------------------
 
     def multiply(self, at: int, step: int, a: list[Fragment], b: list[Fragment]) -> None:
-        """All products of one k-step without promotion, or with one that spans slices."""
+        """All products of one k-step, without promotion or with one that spans slices."""
         if self._partial is None:
             for i, j in self._places():
                 self._mma(self.sums[i][j], a[i], b[j], self.sums[i][j])
@@ -68,11 +68,6 @@ class Accumulators:
                 self._promote(i, j, self._partial[i][j])
 
     @property
-    def promotes_inside(self) -> bool:
-        """Whether partial sums begin and end within a slice."""
-        return self.problem.promote_every is not None and self._partial is None
-
-    @property
     def _period(self) -> int:
         """k-steps of one promotion."""
         return (self.problem.promote_every or 1) // self.problem.recipe.k
@@ -81,15 +76,15 @@ class Accumulators:
         last = at == self.problem.slices - 1 and step == self.problem.steps_of(at)[-1]
         return last or (at * self.problem.steps + step + 1) % self._period == 0
 
-    def multiply_promoted(self, at: int, a: dict[int, list[Fragment]],
+    def multiply_promoted(self, at: int, i: int, a: dict[int, Fragment],
                           b: dict[int, list[Fragment]]) -> None:
-        """All products of one slice, promoted inside it; `a` and `b` by k-step."""
-        for i, j in self._places():
+        """One row tile's products of one slice, promoted inside it; `a` and `b` by k-step."""
+        for j in range(self.columns):
             part: Fragment = []
-            for step in a:
+            for step, rows in a.items():
                 first = step % self._period == 0
                 part = [self.b.reg(self.type) for _ in self._zero] if first else part
-                self._mma(part, a[step][i], b[step][j], self._zero if first else part)
+                self._mma(part, rows, b[step][j], self._zero if first else part)
                 if self._ends(at, step):
                     self._promote(i, j, part)
 

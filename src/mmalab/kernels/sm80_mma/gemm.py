@@ -20,25 +20,22 @@ one commit and a share of the loop's counter and pointers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from mmalab import isa
 from mmalab.kernels.arguments import check_arrays
 from mmalab.kernels.reference import matrix_product
-from mmalab.kernels.sm80_mma.accumulator import Accumulators, Fragment
+from mmalab.kernels.sm80_mma.accumulator import Accumulators
 from mmalab.kernels.sm80_mma.operand import Operand
 from mmalab.kernels.sm80_mma.problem import Problem, matrix_params
 from mmalab.kernels.sm80_mma.recipe import recipe
-from mmalab.kernels.sm80_mma.tile import LINES, SLICE, tile
+from mmalab.kernels.sm80_mma.tile import LINES, tile
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.kernel import Kernel
 
 __all__ = ["gemm"]
-
-#: Blocks that should fit an SM: what two warps of a scheduler's four hide, the other two compute.
-_BLOCKS = 2
 
 
 def gemm(m: int, n: int, k: int, dtype: str = "bf16", layout: str = "swizzled", stages: int = 3,
@@ -121,7 +118,7 @@ class _Writer:
         b, problem = self.b, self.problem
         parameters = [b.param(name, "u64") for name in ("a", "b", "c")]
         b.reqntid(problem.tile.threads)
-        b.minnctapersm(_BLOCKS)
+        b.minnctapersm(problem.blocks_per_sm)
         a, b_, self.c = (b.cvta("to.global.u64", b.load_param(p)) for p in parameters)
         shared = b.mov("u32", b.dynamic_shared(align=1024))
         self.operands = (Operand(b, problem, "A", a, shared), Operand(b, problem, "B", b_, shared))
@@ -137,20 +134,9 @@ class _Writer:
         b.emit("ret")
         return b.text()
 
-    def _copy(self, at: int) -> None:
-        """Start the copies of slice `at`."""
-        stage = at % self.problem.tile.stages
-        for operand in self.operands:
-            operand.copy(at, at - self.at, stage)
-
-    def _commit(self) -> None:
-        self.b.emit("cp.async.commit_group")
-
     def _fill(self) -> None:
         """Start all stages but one."""
-        for at in range(min(self.problem.tile.stages - 1, self.problem.slices)):
-            self._copy(at)
-            self._commit()
+        self._start(range(min(self.problem.tile.stages - 1, self.problem.slices)))
 
     def _loop(self) -> None:
         """The slices whose code is the same, round after round."""
@@ -173,27 +159,35 @@ class _Writer:
         # Copies of later slices may be under way; this one's may not.
         self.b.emit("cp.async.wait_group", min(stages - 2, problem.slices - 1 - at))
         self.b.emit("bar.sync", 0)
-        steps = problem.steps_of(at)
-        fragments = {steps[0]: self._read(at, steps[0])}
-        if ahead < problem.slices:
-            self._copy(ahead)
-            self._commit()
-        self._multiply(at, fragments)
+        multiply = (self._multiply_promoted if problem.promote_every and not
+                    problem.promotes_across else self._multiply)
+        multiply(at, range(ahead, min(ahead + 1, problem.slices)))
 
-    def _read(self, at: int, step: int) -> tuple[list[Fragment], list[Fragment]]:
-        stage = at % self.problem.tile.stages
-        a, b = (operand.fragments(stage, step) for operand in self.operands)
-        return a, b
+    def _start(self, copies: range) -> None:
+        """Start the copies of some slices, a group for each."""
+        for at in copies:
+            for operand in self.operands:
+                operand.copy(at, at - self.at, at % self.problem.tile.stages)
+            self.b.emit("cp.async.commit_group")
 
-    def _multiply(self, at: int,
-                  fragments: dict[int, tuple[list[Fragment], list[Fragment]]]) -> None:
+    def _multiply(self, at: int, copies: range) -> None:
         """The k-steps of a slice, the next one's fragments read before they are needed."""
-        steps = self.problem.steps_of(at)
+        stage, steps = at % self.problem.tile.stages, self.problem.steps_of(at)
+        ready = [operand.read_all(stage, 0) for operand in self.operands]
+        self._start(copies)
         for step in steps:
+            a, b = ready
             if step + 1 in steps:
-                fragments[step + 1] = self._read(at, step + 1)
-            if not self.sums.promotes_inside:
-                self.sums.multiply(at, step, *fragments[step])
-        if self.sums.promotes_inside:
-            self.sums.multiply_promoted(at, {s: f[0] for s, f in fragments.items()},
-                                        {s: f[1] for s, f in fragments.items()})
+                ready = [operand.read_all(stage, step + 1) for operand in self.operands]
+            self.sums.multiply(at, step, a, b)
+
+    def _multiply_promoted(self, at: int, copies: range) -> None:
+        """All k-steps of one output after the other; A is read when its turn comes."""
+        stage, steps = at % self.problem.tile.stages, self.problem.steps_of(at)
+        left, right = self.operands
+        b = {step: right.read_all(stage, step) for step in steps}
+        for number in left.reads:
+            a = {step: left.read(stage, step, number)[0] for step in steps}
+            if number == 0:
+                self._start(copies)
+            self.sums.multiply_promoted(at, number, a, b)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from mmalab import isa
 from mmalab.kernels.placement import emit_layout, ldmatrix_lanes, register_origins
 from mmalab.kernels.sm80_mma.problem import Problem
 from mmalab.kernels.sm80_mma.tile import LINES, SLICE
@@ -113,7 +112,7 @@ class Operand:
         return own + [(line + width, byte) for line, byte in own]
 
     @property
-    def lines_at_once(self) -> int:
+    def _lines(self) -> int:
         """Lines that one ldmatrix.x4 reads."""
         return 8 + max(line for line, _ in self._origins)
 
@@ -131,24 +130,30 @@ class Operand:
     def _reader(self, offset: int) -> tuple[Register, int]:
         """A base register and an immediate whose sum is the place `offset` bytes into the tile."""
         layout = self._reads
-        period = layout.swizzle.period if isinstance(layout, ComposedLayout) else 1
-        rest = offset % period
+        rest = 0
+        if isinstance(layout, ComposedLayout):
+            rest = offset % layout.swizzle.period
+            layout = ComposedLayout(layout.swizzle, rest, layout.layout)
         if rest not in self._readers:
-            here = layout if not rest else ComposedLayout(layout.swizzle, rest, layout.layout)
-            place = emit_layout(self.b, here, self.thread)
+            place = emit_layout(self.b, layout, self.thread)
             self._readers[rest] = self.b.add("u32", self.shared, place)
         return self._readers[rest], offset - rest
 
-    def fragments(self, stage: int, step: int) -> list[list[Register]]:
-        """Read the warp's fragments of one k-step: [fragment][register]."""
+    @property
+    def reads(self) -> range:
+        """The ldmatrix instructions of one k-step, by number."""
+        return range(self.problem.tile.warp_tile[0 if self.name == "A" else 1] // self._lines)
+
+    def read(self, stage: int, step: int, number: int) -> list[list[Register]]:
+        """Write ldmatrix `number` of a k-step: one fragment of A, or two of B, as registers."""
         b, problem = self.b, self.problem
-        high = problem.tile.warp_tile[0 if self.name == "A" else 1]
+        offset = number * self._lines * problem.tile.pitch + step * SLICE // problem.steps
+        reader, immediate = self._reader(offset)
         base = stage * problem.tile.stage_bytes + self.shared_at
-        found: list[list[Register]] = []
-        each = isa.find(problem.recipe.key).fragments[self.name].registers
-        for line in range(0, high, self.lines_at_once):
-            offset = line * problem.tile.pitch + step * SLICE // problem.steps
-            reader, immediate = self._reader(offset)
-            four = b.ldmatrix(4, b.at(reader, base + immediate))
-            found += [four[i : i + each] for i in range(0, 4, each)]
-        return found
+        four = b.ldmatrix(4, b.at(reader, base + immediate))
+        each = problem.recipe.form.fragments[self.name].registers
+        return [four[i : i + each] for i in range(0, 4, each)]
+
+    def read_all(self, stage: int, step: int) -> list[list[Register]]:
+        """Read all of the warp's fragments of one k-step."""
+        return [fragment for number in self.reads for fragment in self.read(stage, step, number)]

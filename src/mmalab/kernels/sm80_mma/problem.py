@@ -36,10 +36,10 @@ def check_sizes(multiple: int = MULTIPLE, **sizes: int) -> None:
         if isinstance(size, bool) or not isinstance(size, int):
             raise UsageError(f"{name}={size!r}", "is no int", legal=str(multiple), where=_WHERE)
         if size < 1 or size % multiple:
-            low = max(size // multiple * multiple, multiple)
+            below = max(size // multiple * multiple, multiple)
+            above = below + multiple if size > below else below
             raise UsageError(f"{name}={size}", f"is no positive multiple of {multiple}",
-                             legal=dict.fromkeys((str(low), str(max(low, -(-size // multiple)
-                                                                    * multiple)))), where=_WHERE)
+                             legal=[str(size) for size in sorted({below, above})], where=_WHERE)
 
 
 def matrix_params(m: int, n: int, k: int, row: Recipe) -> tuple[Param, ...]:
@@ -81,7 +81,7 @@ class Problem:
         legal = inside if self.tile.warp_tile == (64, 64) else inside + across
         if every not in legal:
             raise UsageError(f"promote_every={every}", f"with {row.k} values of K an instruction "
-                             f"and {per} a slice", legal=map(str, legal), where=_WHERE)
+                             f"and {per} a slice", legal=[str(size) for size in legal], where=_WHERE)
 
     @property
     def values(self) -> int:
@@ -123,6 +123,16 @@ class Problem:
     def unroll(self) -> int:
         """Slices in the body of the loop: stages and promotions come round together."""
         return lcm(self.tile.stages, max(1, (self.promote_every or 1) // self.values))
+
+    @property
+    def promotes_across(self) -> bool:
+        """Whether partial sums live for more than one slice, in registers of their own."""
+        return self.promote_every is not None and self.promote_every > self.values
+
+    @property
+    def blocks_per_sm(self) -> int:
+        """Blocks whose registers should fit an SM: one computes while the other waits."""
+        return 1 if self.promotes_across else 2
 
     @property
     def grid(self) -> tuple[int, int, int]:

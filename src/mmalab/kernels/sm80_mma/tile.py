@@ -124,6 +124,6 @@ def tile(layout: str = "swizzled", stages: int = 3, warp_tile: tuple[int, int] =
     made = Tile(layout, stages, (int(warp_tile[0]), int(warp_tile[1])))
     most = MOST_SHARED // made.stage_bytes
     if not 2 <= stages <= most:
-        raise UsageError(f"stages={stages}", f"a {layout} stage takes {made.stage_bytes} bytes, and "
-                         f"a block has at most {MOST_SHARED}", legal=f"2 to {most}", where=_WHERE)
+        raise UsageError(f"stages={stages}", f"a {layout} stage takes {made.stage_bytes} bytes, "
+                         f"a block at most {MOST_SHARED}", legal=f"2 to {most}", where=_WHERE)
     return made
