@@ -6,8 +6,6 @@ section "Integer Arithmetic Instructions: add".
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mmalab.isa.syntax import Row
 
 __all__ = ["chapter"]
@@ -15,4 +13,6 @@ __all__ = ["chapter"]
 
 def chapter(title: str, *rows: Row) -> tuple[Row, ...]:
     """The rows, each with its section; a row that names its own keeps it."""
-    return tuple(r if r.section else replace(r, section=f"{title}: {r.head}") for r in rows)
+    for one in rows:
+        one.section = one.section or f"{title}: {one.head}"
+    return rows

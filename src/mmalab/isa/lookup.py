@@ -22,7 +22,7 @@ from mmalab.isa.form import Form, Source
 from mmalab.isa.index import LATER_ISSUES, all_rows, heads, rows
 from mmalab.isa.syntax import Element, Need, Row
 from mmalab.isa.targets import TargetSet, parse_targets
-from mmalab.isa.vocabulary import REQUIREMENTS
+from mmalab.isa.vocabulary import REQUIREMENTS, name_of
 
 __all__ = ["find", "forms", "in_later_issue", "nearest", "needs_of", "row_of"]
 
@@ -153,8 +153,7 @@ def _align(parts: tuple[str, ...], elements: tuple[Element, ...]) -> tuple[float
         line = [(float(i), list[str]())]
         for j, element in enumerate(elements, 1):
             change, word = _closest(part, element.words)
-            # Who asks for a shape means that shape: another type is nearer than another shape.
-            change += 0.6 if change and element.name == "shape" else 0.0
+            change += _intent(part, element) if change else 0.0
             diagonal = table[i - 1][j - 1]
             up = table[i - 1][j]
             line.append(min(
@@ -167,8 +166,15 @@ def _align(parts: tuple[str, ...], elements: tuple[Element, ...]) -> tuple[float
     return table[-1][-1]
 
 
+def _intent(part: str, element: Element) -> float:
+    """What it costs besides to change a part that names a real shape or type: it was meant."""
+    if element.name == "shape":
+        return 0.6
+    return 0.9 if element.name.endswith("type") and name_of(part) == "type" else 0.0
+
+
 def _skip(cost: float, words: list[str], element: Element) -> tuple[float, list[str]]:
-    return (cost, words) if element.optional else (cost + 0.9, [*words, element.words[0]])
+    return (cost, words) if element.optional else (cost + 0.6, [*words, element.words[0]])
 
 
 @lru_cache(maxsize=65536)

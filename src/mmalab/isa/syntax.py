@@ -18,7 +18,8 @@ begin with d are written, others read; the details follow a name:
     #n @l &f !c _   an immediate, a label, a symbol, a call list, the sink
     [a] {, x}   an address; an operand that may be missing
 
-An operand called `policy` is there exactly when the opcode has ``.L2::cache_hint``.
+Operands called `policy` and `scale` are there exactly when the opcode has ``.L2::cache_hint`` or
+``.scaled::n2::ue8m0``.
 
 Matching ``setp.lt.ftz.f32`` gives {cmp: lt, ftz: ftz, type: f32}. ptxas takes the modifiers of an
 opcode in any order as long as types keep theirs (``atom.global.gpu.acq_rel.add.f32``, as Triton
@@ -57,7 +58,8 @@ class Need:
     ptx: tuple[int, int] = (1, 0)
 
 
-_CACHE_HINT, _POLICY = "L2::cache_hint", "policy"
+#: Operands that are there exactly when the opcode has a word.
+_COMES_WITH = {"policy": "L2::cache_hint", "scale": "scaled::n2::ue8m0"}
 
 #: Modifiers whose relative order decides the meaning, whatever else moves.
 _FIXED = frozenset({"type", "dtype", "atype", "btype", "ctype", "part", "alayout", "blayout"})
@@ -71,9 +73,11 @@ def _no_fragments(_: Mapping[str, str]) -> Mapping[str, Fragment]:
     return {}
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Row:
-    """One line of the instruction table. Build it with :func:`row`."""
+    """One line of the instruction table. Build it with :func:`row`; nothing changes it after its
+    chapter has named its section (not frozen, because hundreds are made on import).
+    """
 
     syntax: str
     sets: Mapping[str, str]
@@ -184,11 +188,9 @@ class Row:
         specs = (
             self._operand(text, modifiers, fragments, opt) for text, opt in self._operand_texts
         )
-        # The cache policy is there exactly when the opcode has .L2::cache_hint.
-        hinted = _CACHE_HINT in modifiers
         return tuple(
-            replace(spec, optional=False) if spec.name == _POLICY else spec
-            for spec in specs if hinted or spec.name != _POLICY
+            replace(spec, optional=False) if spec.name in _COMES_WITH else spec
+            for spec in specs if _COMES_WITH.get(spec.name, "") in ("", *modifiers)
         )
 
     def _operand(

@@ -4,9 +4,9 @@
     'mma needs sm_80+, sm_75 is not among them'
 
 A verdict names the rule that decided: ``opcode`` (no such instruction), ``target``,
-``ptx-version``, ``operands``, ``value``; or ``not-in-table`` for the parts of the ISA that the table
-does not hold, where `known` is False and nothing is claimed. "ptxas accepts it" and legal are the same thing here
-and nothing more: what goes wrong at run time is the sanitizer's business.
+``ptx-version``, ``operands``, ``value``; or ``not-in-table`` for the parts of the ISA that the
+table does not hold, where `known` is False and nothing is claimed. Legal means that an assembler
+takes it and nothing more: what goes wrong at run time is the sanitizer's business.
 """
 
 from __future__ import annotations

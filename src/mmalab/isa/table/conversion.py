@@ -16,6 +16,8 @@ _INTEGERS = "u8 u16 u32 u64 s8 s16 s32 s64"
 _FP8 = "e4m3x2 e5m2x2"
 _FP6 = "e2m3x2 e3m2x2"
 _BLACKWELL = "sm_100f sm_110f sm_120f"
+_STOCHASTIC = "sm_100a sm_103a sm_107a"
+_S2F6 = "sm_100a sm_103a sm_107a sm_110a sm_120a sm_121a"
 _SM90 = ("sm_90+", (7, 8))
 _SATFINITE = {"satfinite": ("any", (8, 1))}
 
@@ -84,13 +86,13 @@ _PACKED = chapter(
         "f32 to f16 or bf16, not below zero", frnd="rn rz", targets="sm_80+", ptx=(7, 0),
         needs=_SATFINITE),
     row("cvt.frnd.satfinite.dtype=f16|bf16.atype=f32 d~, a~",
-        "f32 to f16 or bf16, not above the largest finite", frnd="rn rz", targets="sm_80+",
-        ptx=(8, 1)),
+        "f32 to f16 or bf16, not above the largest finite", frnd="rn rz", ptx=(8, 1),
+        needs={"bf16": ("sm_80+", (8, 1))}),
     row("cvt.frnd{.relu}{.satfinite}.dtype=f16x2|bf16x2.atype=f32 d, a, b:atype",
         "two f32, a in the high half", frnd="rn rz", targets="sm_80+", ptx=(7, 0),
         needs=_SATFINITE),
     row("cvt.rs{.relu}{.satfinite}.dtype=f16x2|bf16x2.atype=f32 d, a, b:atype, rbits:b32",
-        "two f32, rounded stochastically", targets="sm_100a sm_103a", ptx=(8, 7)),
+        "two f32, rounded stochastically", targets=_STOCHASTIC, ptx=(8, 7)),
     row("cvt.rna{.satfinite}.dtype=tf32.atype=f32 d, a", "f32 to tf32, ties away",
         targets="sm_80+", ptx=(7, 0), needs=_SATFINITE),
     row("cvt.frnd{.satfinite}{.relu}.dtype=tf32.atype=f32 d, a", "f32 to tf32", frnd="rn rz",
@@ -111,7 +113,7 @@ _PACKED = chapter(
         dtype=f"{_FP6} e2m1x2", targets=_BLACKWELL, ptx=(9, 1)),
     row("cvt.rs{.relu}.satfinite.dtype.atype=f32 d, a<4>, rbits:b32",
         "four f32, rounded stochastically",
-        dtype="e4m3x4 e5m2x4 e2m3x4 e3m2x4 e2m1x4", targets="sm_100a sm_103a", ptx=(8, 7)),
+        dtype="e4m3x4 e5m2x4 e2m3x4 e3m2x4 e2m1x4", targets=_STOCHASTIC, ptx=(8, 7)),
     row("cvt.frnd{.satfinite}.dtype=ue8m0x2.atype=f32 d, a, b:atype", "two f32 to scale factors",
         frnd="rz rp", targets=_BLACKWELL, ptx=(8, 6)),
     row("cvt.frnd{.satfinite}.dtype=ue8m0x2.atype=bf16x2 d, a", "two bf16 to scale factors",
@@ -119,12 +121,12 @@ _PACKED = chapter(
     row("cvt.rn.dtype=bf16x2.atype=ue8m0x2 d, a", "two scale factors to bf16, exact",
         targets=_BLACKWELL, ptx=(8, 6)),
     row("cvt.rn.satfinite{.relu}{.scaled::n2::ue8m0}.dtype=s2f6x2.atype=f32 d, a, b:atype"
-        "{, scale:b16}", "two f32 to s2f6", targets="sm_100a sm_103a sm_110a sm_120a sm_121a",
+        "{, scale:b16}", "two f32 to s2f6", targets=_S2F6,
         ptx=(9, 1)),
     row("cvt.rn.satfinite{.relu}{.scaled::n2::ue8m0}.dtype=s2f6x2.atype=bf16x2 d, a{, scale:b16}",
-        "two bf16 to s2f6", targets="sm_100a sm_103a sm_110a sm_120a sm_121a", ptx=(9, 1)),
+        "two bf16 to s2f6", targets=_S2F6, ptx=(9, 1)),
     row("cvt.rn{.satfinite}{.relu}{.scaled::n2::ue8m0}.dtype=bf16x2.atype=s2f6x2 d, a"
-        "{, scale:b16}", "two s2f6 to bf16", targets="sm_100a sm_103a sm_110a sm_120a sm_121a",
+        "{, scale:b16}", "two s2f6 to bf16", targets=_S2F6,
         ptx=(9, 1)),
     row("cvt.pack.sat.dtype=u16|s16.atype=s32 d:b32, a, b:atype", "two s32 to halves",
         ptx=(6, 5)),

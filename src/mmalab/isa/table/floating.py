@@ -48,10 +48,11 @@ _SINGLE = chapter(
         line
         for op, word in (("min", "smaller"), ("max", "larger"))
         for line in (
-            row(f"{op}{{.ftz}}{{.NaN}}{{.xorsign.abs}}.f32 d, a, b{{, c}}",
+            row(f"{op}{{.ftz}}{{.NaN}}.f32 d, a, b{{, c}}",
                 f"the {word} of two or three; a NaN loses without .NaN",
-                needs={"NaN": _SM80, "xorsign": _SM86},
-                operand_needs={"c": ("sm_100+", (8, 6))}),
+                needs={"NaN": _SM80}, operand_needs={"c": ("sm_100+", (8, 6))}),
+            row(f"{op}{{.ftz}}{{.NaN}}.xorsign.abs.f32 d, a, b",
+                f"the {word} magnitude, with the product's sign", targets="sm_86+", ptx=(7, 2)),
             row(f"{op}{{.ftz}}{{.NaN}}.abs.f32 d, a, b, c", f"the {word} of three magnitudes",
                 targets="sm_100+", ptx=(8, 6)),
             row(f"{op}.f64 d, a, b", f"the {word}; a NaN loses"),

@@ -25,7 +25,7 @@ __all__ = ["MEASURED_ON", "QUAD_PAIR", "SPREADS", "Spread", "fragment", "spread"
 
 #: Where the fragments of MEASURED rows were seen at work.
 MEASURED_ON = (
-    "fragments reproduced element by element on one H200 (driver 580.159, ptxas 13.0.88): "
+    "fragments reproduced element by element on one H200 (driver 580.159): "
     "tests/isa/measured_h200.json"
 )
 

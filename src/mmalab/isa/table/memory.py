@@ -161,8 +161,11 @@ _STORES = chapter(
         for vec, types in (("", f"{_WORD} {_WIDE}"), (".vec=v2", f"{_WORD} {_WIDE}"),
                            (".vec=v4", _WORD))
     ),
-    row("st.async{.mmio}.release.scope{.global}.type [a], b", "asynchronous store to global memory",
-        scope="gpu sys", type=f"{_NARROW} {_WIDE}", targets="sm_100+", ptx=(8, 7)),
+    *(
+        row(f"st.async{order}{{.global}}.type [a], b", "asynchronous store to global memory",
+            scope="gpu sys", type=f"{_NARROW} {_WIDE}", targets="sm_100+", ptx=(8, 7))
+        for order in (".release.scope", ".mmio.release.sys")
+    ),
     row("st.bulk{.weak}{.shared::cta} [a], size:u64, #initval", "zero bytes of shared memory",
         targets="sm_100+", ptx=(8, 6), values={"initval": (0,)}),
 )
@@ -231,9 +234,12 @@ _ATOMICS = chapter(
         for ops, types in (("inc dec", "u32"), ("min max", "u32 s32"), ("and or xor", "b32"),
                            ("add", "u32 s32 u64"))
     ),
-    row("red.async{.mmio}.release.scope{.global}.op=add.type [a], b",
-        "asynchronous addition to global memory", scope="gpu sys", type="u32 s32 u64 s64",
-        targets="sm_100+", ptx=(8, 7)),
+    *(
+        row(f"red.async{order}{{.global}}.op=add.type [a], b",
+            "asynchronous addition to global memory", scope="gpu sys", type="u32 s32 u64 s64",
+            targets="sm_100+", ptx=(8, 7))
+        for order in (".release.scope", ".mmio.release.sys")
+    ),
 )
 
 _PRIORITY = "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged"

@@ -44,8 +44,7 @@ _BARRIERS = chapter(
         targets="sm_90+", ptx=(7, 8), needs=_SEM),
 )
 
-#: The manual asks for sm_90; ptxas 13.0 takes them from sm_70 on.
-_ONE_SIDED = {"acquire": ("any", (8, 6)), "release": ("any", (8, 6))}
+_ONE_SIDED = {"acquire": ("sm_90+", (8, 6)), "release": ("sm_90+", (8, 6))}
 
 _FENCES = chapter(
     "Parallel Synchronization and Communication Instructions",

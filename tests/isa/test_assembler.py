@@ -1,0 +1,119 @@
+"""The table against the assembler itself: random spellings of every row, both verdicts compared."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mmalab import isa
+from mmalab.isa.index import all_rows
+from mmalab.toolchain.locate import Tool, find
+
+pytestmark = pytest.mark.toolkit
+
+#: Rows whose operands (labels, functions, kernels' ends) do not fit into one straight line.
+_NOT_STRAIGHT = frozenset({"brx", "call", "alloca", "stackrestore", "trap", "exit", "ret", "bra",
+                           "st.bulk"})
+#: Their 32-bit forms belong to .address_size 32, which assemblers no longer take.
+_POINTERS = frozenset({"cvta", "mapa", "getctarank", "stacksave"})
+_WINDOWS = {"shared": "tile", "shared::cta": "tile", "shared::cluster": "tile", "const": "table",
+            "local": "own", "param": "given", "param::entry": "given", "param::func": "passed"}
+_FILES = {8: "%b", 16: "%h", 32: "%r", 64: "%q", 128: "%o", 1: "%p"}
+_HEAD = """.version 9.5
+.target {target}
+.address_size 64
+.extern .shared .align 1024 .b8 tile[];
+.const .align 16 .b8 table[256];
+.visible .entry k(.param .align 16 .b8 given[256]) {{
+.reg .pred %p<64>; .reg .b8 %b<64>; .reg .b16 %h<64>; .reg .b32 %r<64>; .reg .b64 %q<64>;
+.reg .f32 %f<64>; .reg .f64 %d<64>; .reg .b128 %o<64>; .local .align 16 .b8 own[64];
+"""
+
+
+def _register(type_name: str, number: int) -> str:
+    file = {"f32": "%f", "f64": "%d", "s2": "%r", "u2": "%r"}.get(type_name)
+    return f"{file or _FILES[isa.type_bits(type_name)]}{number}"
+
+
+def _operand(form: isa.Form, spec: isa.OperandSpec, number: int) -> str:
+    if spec.role == "address":
+        window = _WINDOWS.get(form.modifiers.get("space", ""), "%q63")
+        window = "passed" if window == "given" and form.family == "st" else window
+        mine = spec.name != "a" or form.family != "cp.async"
+        return f"[{'tile' if spec.name == 'mbar' else window if mine else '%q63'}]"
+    if spec.role == "immediate":
+        value = str(spec.values[0] if spec.values else 0)
+        return f"{{{value}, {value}}}" if spec.vector else value
+    if spec.role == "sink":
+        return "_"
+    if spec.values:
+        return str(spec.values[1])
+    if spec.vector:
+        inside = (_register(spec.type, number + i) for i in range(spec.count))
+        return "{" + ", ".join(inside) + "}"
+    return _register(spec.type, number) + (f"|%p{number + 1}" if spec.pair else "")
+
+
+def _instruction(form: isa.Form, specs: tuple[isa.OperandSpec, ...]) -> str:
+    texts, number = [], 0
+    for spec in specs:
+        texts.append(_operand(form, spec, number))
+        number += spec.count
+    return f"{form.key} {', '.join(texts)};"
+
+
+def _spellings(rng: random.Random) -> list[str]:
+    """One random spelling of each row, whole with operands."""
+    found = []
+    for row in all_rows():
+        if row.head in _NOT_STRAIGHT or row.syntax.startswith("st.bulk"):
+            continue
+        words = [rng.choice(e.words) for e in rng.choice(row.variants)
+                 if not e.optional or rng.random() < 0.35]
+        form = isa.find(".".join((row.head, *words)))
+        if row.head in _POINTERS and form.key.endswith(".u32"):
+            continue
+        always = sum(not spec.optional for spec in form.operands)
+        specs = form.take(rng.choice((always, len(form.operands))))
+        if specs is not None and form.until is None:
+            found.append(_instruction(form, specs))
+    return found
+
+
+def _refused(ptxas: Tool, target: str, instructions: list[str], folder: Path) -> dict[str, str]:
+    """What the assembler refuses and its message, taking the rest again until it assembles."""
+    head = _HEAD.format(target=target)
+    todo, refused = list(instructions), {}
+    while todo:
+        body = "".join(f"{{ .param .align 16 .b8 passed[64]; {one} }}\n" for one in todo)
+        (folder / "all.ptx").write_text(head + body + "ret;\n}\n", encoding="utf-8")
+        done = subprocess.run([ptxas.path, "-O0", f"-arch={target}", folder / "all.ptx", "-o",
+                               folder / "all.cubin"], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            break
+        lines = re.findall(r"line (\d+); (?:error|fatal)\s*: (.*)", done.stderr)
+        bad = {int(line) - head.count("\n") - 1: message for line, message in lines}
+        assert bad, done.stderr[:2000]
+        refused |= {todo[i]: message for i, message in bad.items()}
+        todo = [one for i, one in enumerate(todo) if i not in bad]
+    return refused
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90a", "sm_107a", "sm_120f"])
+def test_the_assembler_agrees(target: str, tmp_path: Path) -> None:
+    """What is legal by the table assembles, what is not does not (fresh spellings each time)."""
+    seed = random.randrange(1 << 32)  # noqa: S311 - not cryptography
+    print("seed", seed)
+    rng = random.Random(seed)  # noqa: S311 - not cryptography
+    instructions = _spellings(rng)
+    assert len(instructions) > 500
+    refused = _refused(find("ptxas", "13.5"), target, instructions, tmp_path)
+    wrong = [
+        (one, isa.legal(one, target).reason, refused.get(one, "assembles"))
+        for one in instructions if isa.legal(one, target).legal == (one in refused)
+    ]
+    assert wrong == []
