@@ -24,8 +24,8 @@ def words(kind: str, shape: tuple[int, ...], mix: str, rng: np.random.Generator)
 
     normal: N(0, 1). bits: uniform patterns, NaN and Inf among them. ladder: powers of two far
     apart, so that the cut decides. subnormal: the lowest exponents. cancel: the second half of K
-    negates the first. ties: few values, so that sums fall half way. carry: the largest numbers. specials:
-    normal with a few NaN, Inf and signed zeros.
+    negates the first. ties: few values, so that sums fall half way. carry: the largest numbers.
+    specials: normal with a few NaN, Inf and signed zeros.
     """
     fmt = formats.get(kind)
     if not fmt.is_float or mix == "bits":

@@ -271,7 +271,8 @@ def _rounded(out: Emitter, unit: Unit, block: Block, width: int, total: str, sca
         real = _toward_zero(out, width, total, real, odd=unit.acc == "f16")
     result = out.binary("fmul", kind, real, scales.up)
     if unit.acc == "f16":
-        return _to_half_and_back(out, result, width)
+        short = _to_half_and_back(out, result, width)
+        return out.binary("fadd", kind, short, bare(width, "float", "0.0"))  # -0 becomes +0
     kept = out.binary("fadd", kind, c, bare(width, "float", "0.0"))  # -0 becomes +0
     result = out.value(f"select {flag} {scales.empty}, {kind} {kept}, {kind} {result}")
     if unit.rounding == "RZ-E8M13":

@@ -11,15 +11,15 @@ from __future__ import annotations
 import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmalab import formats
 from mmalab.numerics import native, reference
 from mmalab.numerics.decode_ir import exponent_kind
-from mmalab.numerics.matrix_ir import ROWS, matrix_ir
+from mmalab.numerics.matrix_ir import PIECE, ROWS, matrix_ir
 from mmalab.numerics.operands import Words
 from mmalab.numerics.unit import Unit
 
@@ -28,13 +28,13 @@ __all__ = ["has_kernel", "multiply", "usable_cores"]
 #: Below so many products the compiled code is not worth looking up.
 _SMALL = 1 << 15
 
-#: Rows of a task, and about how many k it goes through before the next panel.
-_TASK_ROWS, _STRETCH = 64, 256
+#: Rows and panels of a task, and about how many k it goes through before the next panel.
+_TASK_ROWS, _TASK_PANELS, _STRETCH = 64, 16, 256
 
 _P, _N = ctypes.c_void_p, ctypes.c_int64
 _FUNCTIONS = {
     "pack_a": (None, _P, _P, _P, _N),
-    "pack_b": (None, _P, _P, _P, _N, _N),
+    "pack_b": (None, _P, _P, _P, _N, _N, _N, _N),
     "rows": (None, _P, _P, _P, _P, _P, _N, _N, _N, _N, _N, _N),
 }
 
@@ -63,80 +63,95 @@ def multiply(unit: Unit, a: Words, b: Words, c: Words, *, k: int = 0,
     return _Product(unit, k or unit.k, a, b, c, cpu).run(threads or usable_cores())
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """A function of the module and its arguments."""
+@lru_cache(maxsize=256)
+def _code(unit: Unit, k: int, target: native.Processor, cpu: str) -> native.Handle:
+    return native.load(matrix_ir(unit, k, target.vector_bits // 32), _FUNCTIONS, cpu=cpu)
 
-    function: str
-    arguments: tuple[int, ...]
+
+#: A function of the module and its arguments.
+_Call = tuple[str, tuple[int, ...]]
+
+
+class _Array:
+    """An array and its address, which NumPy takes microseconds to tell."""
+
+    def __init__(self, data: NDArray[Any]) -> None:
+        self.data, self.base, self.size = data, int(data.ctypes.data), data.itemsize
+
+    def at(self, element: int) -> int:
+        """Address of an element of the flat array."""
+        return self.base + element * self.size
 
 
 class _Product:
     """Padded operands, their decoded forms, and the calls that make the product."""
 
     def __init__(self, unit: Unit, k: int, a: Words, b: Words, c: Words, cpu: str) -> None:
-        self.width = native.processor(cpu).vector_bits // 32
-        self.k, self.kind = k, exponent_kind(unit.a)
-        self.shape = c.shape
-        m, n = -(-c.shape[0] // ROWS) * ROWS, -(-c.shape[1] // self.width) * self.width
-        # A is decoded in pieces of 16 words, so a row of it holds whole pieces.
-        depth = -(-a.shape[1] // k) * k
-        self.m, self.n, self.depth = m, n, depth
-        self.a, self.b = _padded(a, m, -(-depth // 16) * 16), _padded(b, depth, n)
-        self.single = formats.get(unit.acc).name == "f32"
+        target = native.processor(cpu)
+        self.code = _code(unit, k, target, cpu)
+        self.width = width = target.vector_bits // 32
+        self.k, self.kind, self.shape = k, exponent_kind(unit.a), c.shape
+        self.m, self.n = -(-c.shape[0] // ROWS) * ROWS, -(-c.shape[1] // width) * width
+        self.depth = -(-a.shape[1] // k) * k
+        # A is decoded in pieces, so that a row of it holds whole pieces.
+        self.row = -(-self.depth // PIECE) * PIECE
+        self.single = unit.acc == "f32"
         start = c.view(np.float32) if self.single else c.view(np.float16).astype(np.float32)
-        self.d: NDArray[np.float32] = _padded(start, m, n, copy=True)
         exponent = np.dtype(f"i{self.kind.bytes}")
-        self.av, self.ae = (np.empty(self.a.shape, t) for t in (np.dtype("f4"), exponent))
-        self.bv, self.be = (np.empty((n, depth), t) for t in (np.dtype("f4"), exponent))
-        self.code = native.load(matrix_ir(unit, k, self.width), _FUNCTIONS, cpu=cpu)
+        self.a, self.b = _padded(a, self.m, self.row), _padded(b, self.depth, self.n)
+        self.d = _padded(start, self.m, self.n, copy=True)
+        self.av, self.ae = (_Array(np.empty((self.m, self.row), t)) for t in ("f4", exponent))
+        self.bv, self.be = (_Array(np.empty((self.n, self.depth), t)) for t in ("f4", exponent))
 
     def run(self, threads: int) -> Words:
         """The product, on so many threads."""
-        self._all([*self._pack_a(), *self._pack_b()], threads)
-        self._all(self._products(), threads)
-        d = np.ascontiguousarray(self.d[: self.shape[0], : self.shape[1]])
+        self.all([*self.pack_a(), *self.pack_b()], threads)
+        self.all(self.products(), threads)
+        d = np.ascontiguousarray(self.d.data[: self.shape[0], : self.shape[1]])
         return d.view(np.uint32) if self.single else d.astype(np.float16).view(np.uint16)
 
-    def _all(self, tasks: list[list[_Task]], threads: int) -> None:
-        def work(sequence: list[_Task]) -> None:
-            for task in sequence:
-                self.code[task.function](*task.arguments)
+    def all(self, tasks: list[list[_Call]], threads: int) -> None:
+        """Every task, a list of calls in order, on some thread."""
+        def work(calls: list[_Call]) -> None:
+            for name, arguments in calls:
+                self.code[name](*arguments)
 
         if threads == 1 or len(tasks) == 1:
-            for sequence in tasks:
-                work(sequence)
+            for calls in tasks:
+                work(calls)
             return
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, tasks))
 
-    def _pack_a(self) -> list[list[_Task]]:
-        row = self.a.shape[1]
+    def pack_a(self) -> list[list[_Call]]:
+        """Decoding A, some rows a task."""
         return [
-            [_Task("pack_a", (_at(self.a, top * row), _at(self.av, top * row),
-                              _at(self.ae, top * row), min(_TASK_ROWS, self.m - top) * row // 16))]
-            for top in range(0, self.m, _TASK_ROWS)
+            [("pack_a", (self.a.at(at), self.av.at(at), self.ae.at(at),
+                         min(_TASK_ROWS, self.m - top) * self.row // PIECE))]
+            for top in range(0, self.m, _TASK_ROWS) for at in [top * self.row]
         ]
 
-    def _pack_b(self) -> list[list[_Task]]:
-        tasks = [
-            _Task("pack_b", (_at(self.b, left), _at(self.bv, left * self.depth),
-                             _at(self.be, left * self.depth), self.n, self.depth // self.kind.per))
-            for left in range(0, self.n, self.width)
+    def pack_b(self) -> list[list[_Call]]:
+        """Decoding B, some panels a task."""
+        step = _TASK_PANELS * self.width
+        return [
+            [("pack_b", (self.b.at(left), self.bv.at(left * self.depth),
+                         self.be.at(left * self.depth), self.n, self.depth // self.kind.per,
+                         min(step, self.n - left) // self.width, self.depth))]
+            for left in range(0, self.n, step)
         ]
-        return [tasks[i : i + 8] for i in range(0, len(tasks), 8)]
 
-    def _products(self) -> list[list[_Task]]:
+    def products(self) -> list[list[_Call]]:
+        """The products, some rows a task: stretch by stretch of K, so that B stays in cache."""
         stretch = max(1, _STRETCH // self.k) * self.k
-        row = self.a.shape[1]
         return [
             [
-                _Task("rows", (
-                    _at(self.av, top * row + low), _at(self.ae, top * row + low),
-                    _at(self.bv, low * self.width), _at(self.be, low * self.width),
-                    _at(self.d, top * self.n), min(_TASK_ROWS, self.m - top) // ROWS,
+                ("rows", (
+                    self.av.at(top * self.row + low), self.ae.at(top * self.row + low),
+                    self.bv.at(low * self.width), self.be.at(low * self.width),
+                    self.d.at(top * self.n), min(_TASK_ROWS, self.m - top) // ROWS,
                     self.n // self.width, min(stretch, self.depth - low) // self.k,
-                    row, self.depth * self.width, self.n,
+                    self.row, self.depth * self.width, self.n,
                 ))
                 for low in range(0, self.depth, stretch)
             ]
@@ -144,14 +159,10 @@ class _Product:
         ]
 
 
-def _at(array: NDArray[np.generic], element: int) -> int:
-    return int(array.ctypes.data) + element * array.itemsize
-
-
-def _padded(array: Words, rows: int, columns: int, *, copy: bool = False) -> Words:
+def _padded(array: Words, rows: int, columns: int, *, copy: bool = False) -> _Array:
     """`array` with zeros below and to the right, C-contiguous."""
     if array.shape == (rows, columns):
-        return np.array(array, order="C") if copy else np.ascontiguousarray(array)
+        return _Array(np.array(array, order="C") if copy else np.ascontiguousarray(array))
     result = np.zeros((rows, columns), array.dtype)
     result[: array.shape[0], : array.shape[1]] = array
-    return result
+    return _Array(result)

@@ -18,13 +18,13 @@ from mmalab.numerics.fused_ir import instruction, plan, slow_function
 from mmalab.numerics.ir import Emitter, bare, vector
 from mmalab.numerics.unit import Unit
 
-__all__ = ["ROWS", "matrix_ir"]
+__all__ = ["PIECE", "ROWS", "matrix_ir"]
 
 #: Rows of A that share a load of B: as many as 16 vector registers hold with their scales.
 ROWS = 4
 
 #: Words of A decoded in one turn.
-_PIECE = 16
+PIECE = 16
 
 
 @lru_cache(maxsize=64)
@@ -48,40 +48,53 @@ def _pack_a(unit: Unit) -> str:
     """void pack_a(raw, av, ae, pieces): decode pieces of 16 words."""
     out, packing, word = Emitter(), exponent_kind(unit.a), _word(unit.a)
     with out.loop("%pieces") as piece:
-        at = out.value(f"mul i64 {piece.index}, {_PIECE}")
-        words = out.load(vector(_PIECE, word), out.at("%raw", at, word), 1)
-        wide = out.cast("zext", vector(_PIECE, word), words, vector(_PIECE, "i32"))
-        out.store(vector(_PIECE, "float"), values(out, unit.a, wide, _PIECE),
+        at = out.value(f"mul i64 {piece.index}, {PIECE}")
+        words = out.load(vector(PIECE, word), out.at("%raw", at, word), 1)
+        wide = out.cast("zext", vector(PIECE, word), words, vector(PIECE, "i32"))
+        out.store(vector(PIECE, "float"), values(out, unit.a, wide, PIECE),
                   out.at("%av", at, "float"))
-        short = exponents(out, unit.a, words, _PIECE, word, normalised=unit.algorithm == "rewrite")
-        out.store(vector(_PIECE, packing.element), short, out.at("%ae", at, packing.element), 1)
+        short = exponents(out, unit.a, words, PIECE, word, normalised=unit.algorithm == "rewrite")
+        out.store(vector(PIECE, packing.element), short, out.at("%ae", at, packing.element), 1)
     return _function("@pack_a(ptr %raw, ptr %av, ptr %ae, i64 %pieces)", out)
 
 
 def _pack_b(unit: Unit, width: int) -> str:
-    """void pack_b(raw, bv, be, stride, groups): one panel; `stride` words from k to k + 1, `groups`
-    packed exponent words along K."""
+    """void pack_b(raw, bv, be, stride, groups, panels, depth): `panels` panels side by side.
+
+    `stride` words from k to k + 1, `groups` packed exponent words along K, `depth` elements along
+    K of a packed panel.
+    """
     out, packing, word = Emitter(), exponent_kind(unit.b), _word(unit.b)
-    lanes = vector(width, "i32")
-    with out.loop("%groups") as group:
-        packed = ""
-        for i in range(packing.per):
-            k = out.value(f"mul i64 {group.index}, {packing.per}")
-            k = out.binary("add", "i64", k, str(i))
-            source = out.at("%raw", out.binary("mul", "i64", k, "%stride"), word)
-            words = out.load(vector(width, word), source, 1)
-            wide = out.cast("zext", vector(width, word), words, lanes)
-            out.store(vector(width, "float"), values(out, unit.b, wide, width),
-                      out.at("%bv", out.value(f"mul i64 {k}, {width}"), "float"))
-            short = exponents(out, unit.b, words, width, word,
-                              normalised=unit.algorithm == "rewrite")
-            part = out.cast("zext", vector(width, packing.element), short, lanes)
-            if i:
-                shift = bare(width, "i32", i * 32 // packing.per)
-                part = out.binary("or", lanes, packed, out.binary("shl", lanes, part, shift))
-            packed = part
-        out.store(lanes, packed, out.at("%be", out.value(f"mul i64 {group.index}, {width}"), "i32"))
-    return _function("@pack_b(ptr %raw, ptr %bv, ptr %be, i64 %stride, i64 %groups)", out)
+    with out.loop("%panels") as panel:
+        left = out.value(f"mul i64 {panel.index}, {width}")
+        there = out.binary("mul", "i64", left, "%depth")
+        raw, bv = out.at("%raw", left, word), out.at("%bv", there, "float")
+        be = out.at("%be", out.value(f"mul i64 {there}, {packing.bytes}"))
+        with out.loop("%groups") as group:
+            _pack_group(out, unit, width, group.index, raw, bv, be)
+    return _function("@pack_b(ptr %raw, ptr %bv, ptr %be, i64 %stride, i64 %groups, i64 %panels, "
+                     "i64 %depth)", out)
+
+
+def _pack_group(out: Emitter, unit: Unit, width: int, group: str, raw: str, bv: str,
+                be: str) -> None:
+    """The k of one packed exponent word, for the columns of one panel."""
+    packing, word, lanes = exponent_kind(unit.b), _word(unit.b), vector(width, "i32")
+    packed = ""
+    for i in range(packing.per):
+        k = out.binary("add", "i64", out.value(f"mul i64 {group}, {packing.per}"), str(i))
+        source = out.at(raw, out.binary("mul", "i64", k, "%stride"), word)
+        words = out.load(vector(width, word), source, 1)
+        wide = out.cast("zext", vector(width, word), words, lanes)
+        out.store(vector(width, "float"), values(out, unit.b, wide, width),
+                  out.at(bv, out.value(f"mul i64 {k}, {width}"), "float"))
+        short = exponents(out, unit.b, words, width, word, normalised=unit.algorithm == "rewrite")
+        part = out.cast("zext", vector(width, packing.element), short, lanes)
+        if i:
+            shift = bare(width, "i32", i * 32 // packing.per)
+            part = out.binary("or", lanes, packed, out.binary("shl", lanes, part, shift))
+        packed = part
+    out.store(lanes, packed, out.at(be, out.value(f"mul i64 {group}, {width}"), "i32"))
 
 
 class _Operands:

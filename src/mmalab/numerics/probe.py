@@ -1,4 +1,4 @@
-"""Questions to a unit, or to recordings: how wide is the accumulator, and whose bits are these?
+"""How wide is a unit's accumulator, and which unit explains recorded bits.
 
     >>> probe("sm_90.wgmma.e4m3.f32").exponent, probe("sm_90.mma.e4m3.f32").exponent
     (13, 23)
@@ -47,11 +47,12 @@ def probe(unit: str | Unit) -> Probe:
     exponents = np.arange(1, min(top, 40))
     a = np.zeros((len(exponents), row.k))
     a[:, 0] = 1
-    words = [formats.encode(a, kind) for kind in (row.a, row.b)]
+    left, right = formats.encode(a, row.a), formats.encode(a, row.b)
     c = formats.encode(2.0**exponents, row.acc)
     one = 127 if row.scale == "ue8m0" else 0x38
     scale = np.full((len(c), row.k // row.scale_block), one, np.uint8) if row.scale else None
-    d = formats.decode(dot(*words, c, unit=row, raw=True, scale_a=scale, scale_b=scale), row.acc)
+    words = dot(left, right, c, unit=row, raw=True, scale_a=scale, scale_b=scale)
+    d = formats.decode(words, row.acc)
     first = int(np.argmax(d == 2.0**exponents))
     last = int(exponents[first]) - 1
     return Probe(row.name, last, last + 1, f"{2 ** (last + 1)} + 1 = {d[first]:.0f}")
