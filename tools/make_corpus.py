@@ -1,4 +1,4 @@
-"""Regenerates the corpus of PTX that other compilers wrote: `tests/corpus/`.
+r"""Regenerates the corpus of PTX that other compilers wrote: `tests/corpus/`.
 
     python tools/make_corpus.py --nvcc nvcc --nvrtc DIR129 --nvrtc DIR135 \\
         --triton PYTHON --numba PYTHON
@@ -14,8 +14,9 @@ opcodes occur, how often, in how many files). Needed, in the versions that the c
 * numba-cuda 0.30.4 with NVVM 13.5 (`--numba`, a Python that imports it: `pip install numba-cuda
   cuda-bindings nvidia-nvvm nvidia-cuda-nvcc nvidia-cuda-nvrtc nvidia-nvjitlink`).
 
-Files of a compiler that is not given are kept as they are. The output is a function of sources and
-compiler versions alone: no line information is asked for, and a path left in the text is an error.
+Run it with a Python that has NumPy and ml_dtypes. Files of a compiler that is not given are kept as
+they are. The output is a function of sources and compiler versions alone: no line information is
+asked for, and a path left in the text is an error.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ def kernel(source: str, entry: str, grid: Sequence[int], args: list[Json],
     signature |= dict.fromkeys(constants, "constexpr")
     multiples = [a["name"] for a in args
                  if a["role"] == "scalar" and a["dtype"] == "s32" and a["value"] % 16 == 0]
-    facts = {"kind": "triton", "signature": signature, "constants": constants, "multiples": multiples,
-             "warps": warps, "stages": stages}
+    facts = {"kind": "triton", "signature": signature, "constants": constants,
+             "multiples": multiples, "warps": warps, "stages": stages}
     return case(source, entry, grid=grid, block=(32 * warps,), args=args, recipe=facts,
                 compilers=("triton3.9.0",), **more)
 

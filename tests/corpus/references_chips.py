@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 __all__ = [
     "bulk_copies", "bulk_ring", "cluster_histogram", "cluster_rotate", "f6f4", "float_pairs",
-    "fp4_conversions", "half_functions", "matrix_moves", "mma_b1_and", "mma_b1_xor", "mma_s4", "mma_u4s4", "mxf4",
-    "mxf8", "nvf4", "odd_floats", "odd_integers", "odd_memory", "store_matrices", "wgmma",
-    "wgmma_negated", "wide_accesses", "wmma_b1", "wmma_f64",
+    "fp4_conversions", "half_functions", "matrix_moves", "mma_b1_and", "mma_b1_xor", "mma_s4",
+    "mma_u4s4", "mxf4", "mxf8", "nvf4", "odd_floats", "odd_integers", "odd_memory",
+    "store_matrices", "wgmma", "wgmma_negated", "wide_accesses", "wmma_b1", "wmma_f64",
 ]
 
 Array = NDArray[Any]

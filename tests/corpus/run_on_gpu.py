@@ -2,9 +2,9 @@
 
     python tests/corpus/run_on_gpu.py [--seed N] [ID-PREFIX ...]  > results.jsonl
 
-prints one JSON line per manifest row: `{"id", "verdict": "right" | "wrong" | "skipped" | "failed",
-"detail"}`, then a summary line. It needs cuda-bindings (which cuda-core brings), NumPy and
-ml_dtypes, and nothing of the package. PTX for another family than the device's is skipped, by name.
+prints one JSON line per manifest row, `{"id", "verdict", "detail"}` with the verdict "right",
+"wrong", "skipped", "failed" or "broken", then a summary line. It needs cuda-bindings (which
+cuda-core brings), NumPy and ml_dtypes, and nothing of the package. PTX for another family than the device's is skipped, by name.
 A kernel that faults ends its CUDA context, and one that does not return cannot be stopped, so the
 run then begins anew in a fresh process behind that row.
 """
@@ -33,7 +33,11 @@ GUARD = 256
 
 
 class Failed(Exception):
-    """A driver call failed, or a kernel did not return."""
+    """A driver call failed, before the launch, so that others can still follow."""
+
+
+class Broken(Failed):
+    """A kernel faulted or did not return: this process can launch nothing more."""
 
 
 def call(function: Any, *arguments: Any) -> Any:
@@ -53,8 +57,7 @@ def fits(target: str, capability: tuple[int, int]) -> bool:
 
 def launch(row: dict[str, Any], arguments: list[inputs.Argument]) -> None:
     """Copies the arguments over, runs the kernel, copies the outputs back into their arrays."""
-    text = (inputs.CORPUS / "ptx" / row["ptx"]).read_bytes()
-    module = call(driver.cuModuleLoadData, text + b"\0")
+    module = call(driver.cuModuleLoadData, loadable(row).encode() + b"\0")
     function = call(driver.cuModuleGetFunction, module, row["entry"].encode())
     most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     call(driver.cuFuncSetAttribute, function, most, row["dynamic_shared"])
@@ -76,6 +79,16 @@ def launch(row: dict[str, Any], arguments: list[inputs.Argument]) -> None:
     call(driver.cuModuleUnload, module)
 
 
+def loadable(row: dict[str, Any]) -> str:
+    """The PTX, its version lowered to what the driver reads: no row needs what came later."""
+    text = (inputs.CORPUS / "ptx" / row["ptx"]).read_text()
+    newest = divmod(call(driver.cuDriverGetVersion) // 10, 100)
+    limit = (newest[0] - 4, newest[1]) if newest[0] >= 13 else (8, newest[1] - 1)
+    version = tuple(int(v) for v in row["ptx_version"].split("."))
+    lowered = ".".join(map(str, min(version, limit)))
+    return re.sub(r"^\.version \S+", f".version {lowered}", text, count=1, flags=re.MULTILINE)
+
+
 def packed(argument: inputs.Argument, buffers: dict[str, Any]) -> Any:
     """The parameter's bytes: a device address, a scalar or a struct."""
     if argument.name in buffers:
@@ -92,13 +105,13 @@ def wait() -> None:
         if error == driver.CUresult.CUDA_SUCCESS:
             return
         if error != driver.CUresult.CUDA_ERROR_NOT_READY:
-            raise Failed(f"the kernel ended with {error.name}")
+            raise Broken(f"the kernel ended with {error.name}")
         if time.monotonic() > end:
-            raise Failed(f"the kernel did not return within {PATIENCE_S} s")
+            raise Broken(f"the kernel did not return within {PATIENCE_S} s")
 
 
 def judged(row: dict[str, Any], seed: int, capability: tuple[int, int]) -> dict[str, Any]:
-    """The result line of one row."""
+    """The result line of one row; "broken" when this process can launch nothing more."""
     if not fits(row["target"], capability):
         return {"id": row["id"], "verdict": "skipped", "detail": f"needs {row['target']}"}
     arguments = inputs.build(row, seed)
@@ -106,7 +119,8 @@ def judged(row: dict[str, Any], seed: int, capability: tuple[int, int]) -> dict[
     try:
         launch(row, arguments)
     except Failed as failure:
-        return {"id": row["id"], "verdict": "failed", "detail": str(failure)}
+        verdict = "broken" if isinstance(failure, Broken) else "failed"
+        return {"id": row["id"], "verdict": verdict, "detail": str(failure)}
     faults = inputs.compare(row, arguments, want)
     return {"id": row["id"], "verdict": "wrong" if faults else "right", "detail": "; ".join(faults)}
 
@@ -137,7 +151,7 @@ def main() -> None:
     for number, row in enumerate(chosen[given.start:], given.start):
         result = judged(row, given.seed, capability)
         print(json.dumps(result), flush=True)
-        if result["verdict"] == "failed":
+        if result["verdict"] == "broken":
             again = [sys.executable, __file__, "--seed", str(given.seed), "--start",
                      str(number + 1), *given.prefixes]
             os.execv(sys.executable, again)  # noqa: S606  (itself, with its own arguments)
