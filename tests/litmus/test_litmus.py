@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mmalab.sanitizer import emulate
+from mmalab.sanitizer.run import emulate
 
 HERE = Path(__file__).parent
 KERNELS = {row["entry"]: row for row in json.loads((HERE / "manifest.json").read_text())["kernels"]}

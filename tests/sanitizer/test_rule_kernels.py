@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mmalab.sanitizer import emulate
+from mmalab.sanitizer.run import emulate
 
 FOLDER = Path(__file__).parent / "kernels"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ptx"))
