@@ -31,7 +31,7 @@ def words(kind: str, shape: tuple[int, ...], mix: str, rng: np.random.Generator)
     if not fmt.is_float or mix == "bits":
         return rng.integers(0, 1 << fmt.bits, shape, dtype=np.uint64).astype(fmt.dtype)
     sign = rng.choice([-1.0, 1.0], shape)
-    reach = {8: 12, 5: 7, 4: 5}.get(fmt.exponent_bits, fmt.emax)
+    reach = {11: 20, 8: 12, 5: 7, 4: 5}.get(fmt.exponent_bits, fmt.emax)
     if mix == "ladder":
         values = sign * (1 + rng.integers(0, 4, shape) / 4)
         values *= 2.0 ** rng.integers(-reach, reach, shape)

@@ -44,7 +44,7 @@ def test_text_becomes_a_callable_once(cache):
 def test_a_second_process_compiles_nothing(cache):
     """Another process with the same cache finds the object and runs it."""
     program = (f"import ctypes; from mmalab.numerics import native\n"
-               f"f = native.load({_text(41010)!r}, {{'f': (ctypes.c_int32, ctypes.c_int32)}})['f']\n"
+               f"i32 = ctypes.c_int32\nf = native.load({_text(41010)!r}, {{'f': (i32, i32)}})['f']\n"
                f"print(f(5), native.compile_count())")
     runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                            check=True, env=os.environ | {"MMALAB_CACHE": str(cache.parent)}).stdout
@@ -52,7 +52,8 @@ def test_a_second_process_compiles_nothing(cache):
     assert [run.split() for run in runs] == [["41015", "1"], ["41015", "0"]]
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-40], lambda b: b"", lambda b: b[:50] + b"\0" + b[51:]])
+@pytest.mark.parametrize("damage", [lambda b: b[:-40], lambda b: b"",
+                                    lambda b: b[:50] + bytes([b[50] ^ 1]) + b[51:]])
 def test_a_damaged_object_is_rebuilt(cache, damage):
     """A cut, empty or altered entry is noticed and replaced by a sound one."""
     sound = native.object_code(_text(41020))

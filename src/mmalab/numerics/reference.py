@@ -166,16 +166,29 @@ def _integers(name: str, words: Words) -> NDArray[np.int64]:
     return value - ((value >> (bits - 1)) << bits) if name[0] == "s" else value
 
 
+def _sums(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Sums over k of small integers, as floats so that a matrix library does them (exactly)."""
+    if right.shape[-3] == 1:
+        products = left[..., 0, :] @ np.swapaxes(right[..., 0, :, :], -1, -2)
+    else:
+        products = (left * right).sum(axis=-1)
+    return products.astype(np.int64)
+
+
 def _integer(unit: Unit, a: Words, b: Words, c: Words, _place: Place) -> Words:
-    total = (_integers(unit.a, a) * _integers(unit.b, b)).sum(axis=-1) + _integers("s32", c)
+    left, right = (_integers(kind, x).astype(np.float64)
+                   for kind, x in ((unit.a, a), (unit.b, b)))
+    total = _sums(left, right) + _integers("s32", c)
     if unit.saturate:
         total = np.clip(total, -(1 << 31), (1 << 31) - 1)
     return np.asarray(total.astype(np.uint32))
 
 
 def _bits(unit: Unit, a: Words, b: Words, c: Words, _place: Place) -> Words:
-    joined = a ^ b if unit.variant == "xor" else a & b
-    count = (joined & 1).sum(axis=-1, dtype=np.int64)
+    left, right = (a & 1).astype(np.float64), (b & 1).astype(np.float64)
+    count = _sums(left, right)
+    if unit.variant == "xor":
+        count = (left.sum(axis=-1) + right.sum(axis=-1)).astype(np.int64) - 2 * count
     return np.asarray((count + c.astype(np.int64)).astype(np.uint32))
 
 
