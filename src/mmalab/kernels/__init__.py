@@ -1,5 +1,11 @@
-"""Kernels as values, written in Python over the same layouts that draw and check them."""
+"""Kernels as values, written in Python over the same layouts that draw and check them.
+
+    >>> kernel = sm80_mma.gemm(1024, 1024, 1024)               # for emulate, launch and assemble
+    >>> sorted(ladder())[:3]
+    ['e4m3', 'e4m3_f16', 'e4m3_f16_64x64']
+"""
 
 from mmalab.kernels import sm80_mma
+from mmalab.kernels.ladder import ladder
 
-__all__ = ["sm80_mma"]
+__all__ = ["ladder", "sm80_mma"]

@@ -59,7 +59,8 @@ def _check(name: str, who: str, param: Param, value: Any) -> None:
     raw = np.dtype(_UNSIGNED[dtype.itemsize])
     if array.dtype not in (dtype, raw):
         raise UsageError(f"{who}: {array.dtype}", f"the kernel reads it as {param.dtype}",
-                         legal=[str(dtype), *([] if raw == dtype else [f"{raw} (raw words)"])], where=name)
+                         legal=[str(dtype), *([] if raw == dtype else [f"{raw} (raw words)"])],
+                         where=name)
     if array.shape != param.shape:
         raise UsageError(f"{who}: shape {array.shape}", "is not what the kernel was made for",
                          legal=str(param.shape), where=name)

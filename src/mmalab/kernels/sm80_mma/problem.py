@@ -81,7 +81,8 @@ class Problem:
         legal = inside if self.tile.warp_tile == (64, 64) else inside + across
         if every not in legal:
             raise UsageError(f"promote_every={every}", f"with {row.k} values of K an instruction "
-                             f"and {per} a slice", legal=[str(size) for size in legal], where=_WHERE)
+                             f"and {per} a slice", legal=[str(size) for size in legal],
+                             where=_WHERE)
 
     @property
     def values(self) -> int:
