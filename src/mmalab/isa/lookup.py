@@ -129,6 +129,12 @@ def _difference(opcode: str, near: list[str]) -> str:
 
 def nearest(opcode: str, count: int = 3) -> list[str]:
     """The nearest legal spellings, nearest first."""
+    return list(islice(_ranked(opcode), count))
+
+
+@lru_cache(maxsize=256)
+def _ranked(opcode: str) -> tuple[str, ...]:
+    """One spelling for each row of the nearest heads, nearest first."""
     head, *parts = opcode.split(".")
     near_heads = [head] if rows(head) else difflib.get_close_matches(head, heads(), 3, 0.5)
     scored: list[tuple[float, str]] = []
@@ -139,7 +145,7 @@ def nearest(opcode: str, count: int = 3) -> list[str]:
                 distance, words = _align(tuple(parts), elements)
                 scored.append((cost + distance, ".".join((other, *words))))
     scored.sort(key=lambda item: item[0])
-    return list(islice(dict.fromkeys(spelling for _, spelling in scored), count))
+    return tuple(dict.fromkeys(spelling for _, spelling in scored))
 
 
 def _align(parts: tuple[str, ...], elements: tuple[Element, ...]) -> tuple[float, list[str]]:
