@@ -44,7 +44,8 @@ def test_text_becomes_a_callable_once(cache):
 def test_a_second_process_compiles_nothing(cache):
     """Another process with the same cache finds the object and runs it."""
     program = (f"import ctypes; from mmalab.numerics import native\n"
-               f"i32 = ctypes.c_int32\nf = native.load({_text(41010)!r}, {{'f': (i32, i32)}})['f']\n"
+               f"i32 = ctypes.c_int32\n"
+               f"f = native.load({_text(41010)!r}, {{'f': (i32, i32)}})['f']\n"
                f"print(f(5), native.compile_count())")
     runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                            check=True, env=os.environ | {"MMALAB_CACHE": str(cache.parent)}).stdout

@@ -14,8 +14,9 @@ from functools import lru_cache
 
 from mmalab import formats
 from mmalab.numerics.decode_ir import exponent_kind, exponents, values
-from mmalab.numerics.fused_ir import instruction, plan, slow_function
+from mmalab.numerics.fused_ir import instruction, plan
 from mmalab.numerics.ir import Emitter, bare, vector
+from mmalab.numerics.slow_ir import slow_function
 from mmalab.numerics.unit import Unit
 
 __all__ = ["PIECE", "ROWS", "matrix_ir"]
