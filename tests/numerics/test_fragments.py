@@ -56,9 +56,9 @@ def _inputs(form, unit, rng, mixes):
     return stacks, [_registers(form, role, x) for role, x in zip("ABC", stacks, strict=True)]
 
 
-def _call(unit, form, registers, *, fast=False, alias="", cpu=""):
+def _call(unit, form, registers, *, mode="exact", alias="", cpu=""):
     """Run the compiled function for each warp; `alias` names the operand that D overlaps."""
-    name, text = fragment_ir(unit, form, fast=fast)
+    name, text = fragment_ir(unit, form, mode=mode)
     pointer = ctypes.c_void_p
     function = native.load(text, {name: (None, *[pointer] * 4)}, cpu=cpu)[name]
     results = []
@@ -112,11 +112,11 @@ def test_compiled_functions_for_plain_avx2(opcode):
 
 
 def test_fast_functions_are_near():
-    """fast=True sums in float32: close to the exact product, not equal to the chip."""
+    """The fast mode sums in float32: close to the exact product, not equal to the chip."""
     form = isa.find(DENSE[0][0])
     unit, rng = numerics.unit("sm_90.mma.bf16.f32"), fresh()
     (a, b, c), registers = _inputs(form, unit, rng, ["normal"] * 3)
-    got = from_registers(form.fragments["D"], _call(unit, form, registers, fast=True))
+    got = from_registers(form.fragments["D"], _call(unit, form, registers, mode="fast"))
     exact = formats.decode(a, "bf16") @ formats.decode(b, "bf16") + formats.decode(c, "f32")
     np.testing.assert_allclose(formats.decode(got, "f32"), exact, atol=1e-5)
 

@@ -22,6 +22,7 @@ class Integer(Writer):
     element = "i32"
 
     def decode(self) -> None:
+        """%av[register][slot][lane] and %bv[k][column], widened."""
         out, a, b = self.out, self.places.a, self.places.b
         out.do(f"%av = alloca [{a.registers * a.per * LANES} x i32], align 64")
         out.do(f"%bv = alloca [{b.registers * b.per * LANES} x i32], align 64")
@@ -51,6 +52,7 @@ class Integer(Writer):
         return out.binary(shift, kind, up, bare(8, "i32", 32 - bits))
 
     def compute(self, lane: str, c: list[str]) -> list[str]:
+        """The sum of all k, then the accumulator."""
         out, places, kind = self.out, self.places, self.columns
         base = out.at("%av", lane, "i32")
         rows = [out.at(base, places.a_row(row), "i32") for row in range(len(c))]
@@ -76,9 +78,11 @@ class Bits(Integer):
     """b1: population counts of whole register words."""
 
     def decode(self) -> None:
+        """Bits stay packed."""
         self.transpose_b("i32")
 
     def compute(self, lane: str, c: list[str]) -> list[str]:
+        """32 bits of K at a time."""
         out, places, kind = self.out, self.places, self.columns
         base = out.at("%a", lane, "i32")
         for q in range(self.k // 32):
@@ -98,10 +102,12 @@ class Double(Writer):
     register, element = "i64", "double"
 
     def decode(self) -> None:
+        """A is read where it is."""
         self.transpose_b("double")
         self.out.do(f"%scratch = alloca {self.columns}, align 64")
 
     def compute(self, lane: str, c: list[str]) -> list[str]:
+        """A fused multiply-add for each k, ascending."""
         out, places, kind = self.out, self.places, self.columns
         base, start = out.at("%a", lane, "double"), list(c)
         for k in range(self.k):
@@ -139,6 +145,7 @@ class Double(Writer):
                 for hot, cold in zip(c, redone, strict=True)]
 
     def extra(self) -> list[str]:
+        """The cold path."""
         steps = ", ".join(f"i32 {self.places.a_word_step(k)}" for k in range(self.k))
         text = _SLOW_DOUBLE
         for key, value in {"NAME": self.name, "K": self.k, "N": COLUMNS, "STEPS": steps}.items():

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from mmalab.errors import UnsupportedInstruction
+from mmalab.errors import UnsupportedInstruction, UsageError
 from mmalab.isa.form import Form, Fragment
 from mmalab.numerics.decode_ir import exponent_kind, exponents, values
 from mmalab.numerics.fragment_exact_ir import Bits, Double, Integer
@@ -51,18 +51,24 @@ def _problem(unit: Unit, form: Form) -> str:
     return ""
 
 
-def fragment_ir(unit: Unit, form: Form, *, fast: bool = False) -> tuple[str, str]:
+def fragment_ir(unit: Unit, form: Form, *, mode: str = "exact") -> tuple[str, str]:
     """The name and the IR text of the function for one form under one unit.
+
+    The text is a whole module: every name in it begins with the function's, so that it can be
+    pasted into another module, or compiled by itself and bound by address.
 
     Raises:
         UnsupportedInstruction: there is no generator for it.
+        UsageError: `mode` is neither "exact" nor "fast".
     """
+    if mode not in ("exact", "fast"):
+        raise UsageError(f"mode {mode!r}", "says how products are summed", legal=["exact", "fast"])
     problem = _problem(unit, form)
     if problem:
         raise UnsupportedInstruction(f"{form.key} as {unit.name}", problem,
                                      legal="mmalab.numerics.fragment_mma")
     m, n, k = form.shape or (0, 0, 0)
-    fast = fast and unit.algorithm in ("tfs", "rewrite")
+    fast = mode == "fast" and unit.algorithm in ("tfs", "rewrite")
     plain = re.sub(r"\W", "_", unit.name)
     name = f"mma_{plain}_m{m}n{n}k{k}" + ("_fast" if fast else "")
     frags = tuple(form.fragments[role] for role in "ABD")
