@@ -81,7 +81,8 @@ def lowerings(cubin: Cubin) -> tuple[Lowering, ...]:
                          "does not say which PTX line each instruction comes from",
                          legal="assemble(..., line_info=True)")
     by_line = _by_line(cubin.sass)
-    return tuple(_lowering(i, by_line.get(i.line, ())) for i in wanted)
+    # The assembler counts an instruction to the line of its semicolon.
+    return tuple(_lowering(i, by_line.get(i.line + i.text.count("\n"), ())) for i in wanted)
 
 
 def verdict(opcode: str, sass: Iterable[Instruction]) -> tuple[Verdict, str]:

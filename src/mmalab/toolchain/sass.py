@@ -75,7 +75,10 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction. `encoding` is its 128-bit word, `ptx_line` the PTX line it comes from."""
+    """One instruction. `encoding` is its 128-bit word.
+
+    `ptx_line` is the line on which the PTX instruction that it comes from ends.
+    """
 
     address: int
     opcode: str

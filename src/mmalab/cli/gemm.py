@@ -1,0 +1,128 @@
+"""``mmalab gemm M N K``: a kernel of ours on real numbers, checked against two references."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from mmalab.cli.output import Json, print_json, say
+from mmalab.errors import UsageError
+from mmalab.findings import verdict
+
+__all__ = ["gemm", "run_gemm"]
+
+#: Kernel families that have a gemm, with the chips whose arithmetic they name by default.
+_KERNELS = ("sm80_mma",)
+
+
+def gemm(
+    m: Annotated[int, typer.Argument(help="rows of A and C")],
+    n: Annotated[int, typer.Argument(help="columns of B and C")],
+    k: Annotated[int, typer.Argument(help="the dimension summed over")],
+    *,
+    kernel: Annotated[str, typer.Option(help="family of kernels")] = "sm80_mma",
+    dtype: Annotated[str, typer.Option(help="bf16, f16, tf32, e4m3, s8")] = "bf16",
+    layout: Annotated[str, typer.Option(help="shared tiles: swizzled, padded, plain")] = "swizzled",
+    stages: Annotated[int, typer.Option(help="slices of K in shared memory")] = 3,
+    accumulate: Annotated[str | None, typer.Option(help="f32, f16, s32")] = None,
+    promote_every: Annotated[int | None, typer.Option(help="add partial sums in FP32")] = None,
+    target: Annotated[str | None, typer.Option(help="whose arithmetic; the kernel's own")] = None,
+    on: Annotated[str, typer.Option(help="cpu or gpu")] = "cpu",
+    numerics: Annotated[str, typer.Option(help="exact or fast")] = "exact",
+    sanitize: Annotated[bool, typer.Option(help="check order and protocols")] = True,
+    seed: Annotated[int, typer.Option(help="of the random operands")] = 0,
+    json: Json = False,
+) -> None:
+    """Multiply random matrices; compare with FP64 and, bit for bit, with the accumulate core.
+
+    Exit 1 when the sanitizer finds an error, or the bits differ from those of the unit.
+    """
+    if kernel not in _KERNELS:
+        raise UsageError(f"--kernel {kernel}", "is not a family of kernels", legal=_KERNELS)
+    if on != "cpu":
+        raise UsageError(f"--on {on}", "does not run kernels in this version", legal="cpu")
+
+    from mmalab.kernels import sm80_mma
+
+    made = sm80_mma.gemm(m, n, k, dtype=dtype, layout=layout, stages=stages,
+                         accumulate=accumulate, promote_every=promote_every)
+    found = run_gemm(made, target=target, numerics=numerics, sanitize=sanitize, seed=seed)
+    if json:
+        print_json(found)
+    else:
+        _print(found)
+    if found["verdict"] == "findings" or found["bits_equal"] is False:
+        raise typer.Exit(1)
+
+
+def run_gemm(kernel: Any, *, target: str | None = None, numerics: str = "exact",
+             sanitize: bool = True, seed: int = 0) -> dict[str, Any]:
+    """Run one GEMM kernel on random operands; findings, counters and both comparisons as data."""
+    from mmalab.sanitizer import emulate
+
+    chip = target or kernel.target
+    arguments = _operands(kernel, seed)
+    start = time.perf_counter()
+    done = emulate(kernel, arguments, target=chip, numerics=numerics, sanitize=sanitize)
+    seconds = time.perf_counter() - start
+    a, b, c = (_values(array, param.dtype)
+               for array, param in zip(arguments, kernel.params, strict=True))
+    exact = a @ b.T
+    error = c - exact
+    unit = f"{chip.rstrip('af')}.{kernel.facts['unit']}"
+    equal = None
+    if numerics == "exact" and kernel.reference is not None:
+        expected = np.asarray(kernel.reference(arguments, unit)[0])
+        equal = expected.tobytes() == np.asarray(arguments[2]).tobytes()
+    return {
+        "kernel": kernel.name, "target": chip, "unit": unit, "seed": seed,
+        "instruction": kernel.facts["instruction"], "grid": kernel.grid, "block": kernel.block,
+        "seconds": round(seconds, 4), "verdict": verdict(done.findings),
+        "findings": [finding.as_dict() for finding in done.findings],
+        "counters": done.counters, "fidelity": done.fidelity, "bits_equal": equal,
+        "relative_rms": float(np.sqrt(np.mean(error**2) / max(np.mean(exact**2), 1e-300))),
+    }
+
+
+def _operands(kernel: Any, seed: int) -> list[Any]:
+    """Uniform in [-1, 1) (whole numbers for integers); the result starts as all ones."""
+    from mmalab import formats
+
+    rng = np.random.default_rng(seed)
+    arrays: list[Any] = []
+    for param in kernel.params:
+        dtype = formats.dtype_of(param.dtype)
+        if param.role == "out":
+            array = np.empty(param.shape, dtype)
+            array.reshape(-1).view(np.uint8)[:] = 0xFF
+        elif np.dtype(dtype).kind in "iu":
+            array = rng.integers(-128, 128, param.shape).astype(dtype)
+        else:
+            array = rng.uniform(-1, 1, param.shape).astype(dtype)
+        arrays.append(array)
+    return arrays
+
+
+def _values(array: Any, dtype: str) -> Any:
+    """What the words mean, in FP64: TF32 ignores the low 13 bits of its words."""
+    if dtype == "tf32":
+        return (np.asarray(array).view(np.uint32) & 0xFFFFE000).view(np.float32).astype(float)
+    return np.asarray(array).astype(float)
+
+
+def _print(found: dict[str, Any]) -> None:
+    counters = found["counters"]
+    say(f"{found['kernel']} as {found['unit']}: {found['seconds']:.2f} s",
+        f"  {counters['instructions']:,} warp instructions, "
+        f"{counters['tensor.flops']:,} tensor FLOPs, {counters['shared.wavefronts']:,} shared "
+        f"wavefronts (ideal {counters['shared.wavefronts.ideal']:,})",
+        f"  against FP64: relative RMS {found['relative_rms']:.3e}")
+    if found["bits_equal"] is not None:
+        say("  against the unit's arithmetic: "
+            + ("every bit equal" if found["bits_equal"] else "bits differ"))
+    for finding in found["findings"]:
+        say(f"  {finding['severity']}[{finding['code']}] {finding['message']}")
+    say(f"  verdict: {found['verdict']}")

@@ -1,0 +1,32 @@
+"""banks and swizzle: the article's three tiles."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(("words", "passes"), [
+    (["--pitch", 64], 4), (["--pitch", 64, "--pad", 16], 1), (["--pitch", 80], 1),
+    (["--pitch", 64, "--swizzle", "2,3,3", "--dtype", "bf16"], 1), (["--pitch", 128], 8)])
+def test_banks(mmalab, words: list[object], passes: int) -> None:
+    """Plain rows of 64 bytes take 4 passes, padded and swizzled ones 1."""
+    found = mmalab("banks", "--rows", 8, *words, "--json").json
+    assert found["passes"] == passes
+    assert f"passes needed: {passes}" in mmalab("banks", *words).out
+
+
+def test_swizzle(mmalab) -> None:
+    """The search finds Swizzle<2,3,3> for 32 BF16 values a row, at no cost in bytes."""
+    found = mmalab("swizzle", "--tile", "128,32", "--dtype", "bf16", "--find", "--json").json
+    assert found["best"] == "Swizzle<2,3,3>"
+    assert found["plain"]["by_access"]["reads"] == {"passes": 256, "ideal": 64}
+    table = mmalab("swizzle", "--tile", "128,32", "--dtype", "bf16", "--json").json
+    assert [mode["tma"] for mode in table] == [None, "32B", "64B", "128B"]
+
+
+@pytest.mark.parametrize("words", [
+    ["banks"], ["banks", "--pitch", "64", "--swizzle", "2,3"], ["banks", "--pitch", "8"],
+    ["swizzle", "--tile", "128", "--dtype", "bf16"], ["swizzle", "--tile", "8,8", "--dtype", "x"]])
+def test_wrong_use(mmalab, words: list[str]) -> None:
+    """What is missing or malformed ends with 2."""
+    assert mmalab(*words).code == 2
