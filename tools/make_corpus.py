@@ -1,6 +1,6 @@
 r"""Regenerates the corpus of PTX that other compilers wrote: `tests/corpus/`.
 
-    python tools/make_corpus.py --nvcc nvcc --nvrtc DIR129 --nvrtc DIR135 \\
+    python tools/make_corpus.py --nvcc nvcc --nvrtc DIR129 --nvrtc DIR135 \
         --triton PYTHON --numba PYTHON
 
 compiles every source under `tests/corpus/sources/` as the `cases_*.py` ask,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["array", "case", "close", "out", "scalar", "struct"]
+__all__ = ["array", "case", "close", "out", "scalar", "struct", "tensor_map"]
 
 Json = dict[str, Any]
 
@@ -39,6 +39,12 @@ def scalar(name: str, dtype: str, value: float) -> Json:
 def struct(name: str, words: str) -> Json:
     """A parameter that is a struct by value: its bytes in hexadecimal."""
     return {"name": name, "role": "struct", "hex": words}
+
+
+def tensor_map(of: Json, box: Sequence[int], swizzle: str = "none") -> Json:
+    """A 128-byte tensor map parameter over an array of its own; the box is innermost first."""
+    return {"name": of["name"], "role": "tensormap", "array": of, "box": list(box),
+            "swizzle": swizzle}
 
 
 def close(relative: float, absolute: float, reason: str) -> Json:

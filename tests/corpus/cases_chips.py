@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from corpus.cases import array, case, close, out, scalar
+from corpus.cases import array, case, close, out, scalar, tensor_map
 
 __all__ = ["CASES"]
 
@@ -110,6 +110,28 @@ WGMMA = [
     wgmma("wgmma_registers", "f16", 64, ["normal", 1.0], reference="wgmma"),
 ]
 
+TMA = [
+    case("hopper_tma.cu", "tma_tiles", grid=(3, 4), block=(32,), targets=("sm_90a",),
+         args=[tensor_map(array("x", "f32", (50, 72), "integers", -99, 99), (32, 16)),
+               tensor_map(out("y", "f32", (50, 72)), (32, 16)), out("sums", "f32", (4, 3, 32))],
+         note="edges: loads fill with zeros, stores clip"),
+    case("hopper_tma.cu", "tma_gemm", grid=(2, 2), block=(256,), targets=("sm_90a",),
+         args=[tensor_map(array("a", "bf16", (128, 320), "normal", 1.0), (64, 64), "128B"),
+               tensor_map(array("b", "bf16", (64, 320), "normal", 1.0), (64, 32), "128B"),
+               out("out", "f32", (128, 64)), scalar("n", "s32", 64), scalar("k", "s32", 320)],
+         reference="wgmma", compare={"out": close(1e-5, 4e-4, TENSOR)}),
+    case("hopper_tma.cu", "tma_multicast", grid=(4,), block=(64,), cluster=(2,),
+         targets=("sm_90a",),
+         args=[tensor_map(array("x", "s32", (32, 64), "bits"), (64, 8)),
+               out("y", "s32", (4, 16, 64))]),
+    case("hopper_tma.cu", "bulk_reduce", grid=(5,), block=(64,), targets=("sm_90a",),
+         args=[array("x", "s32", (5, 64), "integers", -999, 999),
+               array("sums", "s32", (64,), "integers", -9, 9, role="inout"),
+               array("y", "f32", (5, 64), "integers", -999, 999),
+               array("totals", "f32", (64,), "integers", -9, 9, role="inout"),
+               array("least", "s32", (64,), "value", 500, role="inout")]),
+]
+
 BLACKWELL = [
     case("blackwell_vector.cu", "float_pairs", grid=(2,), block=(64,), targets=("sm_100a",),
          args=[*(array(name, "f32", (100, 2), "wide", -20, 20) for name in "xyz"),
@@ -150,4 +172,4 @@ RARE = [
                   "tangents": close(1e-3, 1e-5, "tanh.approx errs by up to 2^-11")}),
 ]
 
-CASES = [*TENSOR_CORES, *HOPPER, *WGMMA, *BLACKWELL, *RARE]
+CASES = [*TENSOR_CORES, *HOPPER, *WGMMA, *TMA, *BLACKWELL, *RARE]

@@ -40,11 +40,15 @@ POISON = 0xCB
 
 @dataclass(frozen=True)
 class Argument:
-    """One kernel parameter with its value: an array, a NumPy scalar or the bytes of a struct."""
+    """One kernel parameter with its value: an array, a NumPy scalar or the bytes of a struct.
+
+    `tensor_map` is set when the kernel takes a tensor map over the array: its box and swizzle.
+    """
 
     name: str
     role: str
     value: Any
+    tensor_map: Json | None = None
 
     @property
     def words(self) -> Any:
@@ -62,7 +66,14 @@ def rows() -> dict[str, Json]:
 def build(row: Json, seed: int) -> list[Argument]:
     """The arguments of one launch: a function of the row and the seed."""
     rng = np.random.default_rng(seed)
-    return [Argument(spec["name"], spec["role"], _value(spec, rng)) for spec in row["args"]]
+    return [_argument(spec, rng) for spec in row["args"]]
+
+
+def _argument(spec: Json, rng: np.random.Generator) -> Argument:
+    if spec["role"] == "tensormap":
+        of = spec["array"]
+        return Argument(of["name"], of["role"], _value(of, rng), spec)
+    return Argument(spec["name"], spec["role"], _value(spec, rng))
 
 
 def _value(spec: Json, rng: np.random.Generator) -> Any:

@@ -12,10 +12,11 @@ from corpus.rounding import fma, round_f32
 from numpy.typing import NDArray
 
 __all__ = [
-    "bulk_copies", "bulk_ring", "cluster_histogram", "cluster_rotate", "f6f4", "float_pairs",
-    "fp4_conversions", "half_functions", "matrix_moves", "mma_b1_and", "mma_b1_xor", "mma_s4",
-    "mma_u4s4", "mxf4", "mxf8", "nvf4", "odd_floats", "odd_integers", "odd_memory",
-    "store_matrices", "wgmma", "wgmma_negated", "wide_accesses", "wmma_b1", "wmma_f64",
+    "bulk_copies", "bulk_reduce", "bulk_ring", "cluster_histogram", "cluster_rotate", "f6f4",
+    "float_pairs", "fp4_conversions", "half_functions", "matrix_moves", "mma_b1_and", "mma_b1_xor",
+    "mma_s4", "mma_u4s4", "mxf4", "mxf8", "nvf4", "odd_floats", "odd_integers", "odd_memory",
+    "store_matrices", "tma_multicast", "tma_tiles", "wgmma", "wgmma_negated", "wide_accesses",
+    "wmma_b1", "wmma_f64",
 ]
 
 Array = NDArray[Any]
@@ -158,6 +159,24 @@ def wgmma(x: Args) -> Result:
 
 def wgmma_negated(x: Args) -> Result:
     return {"out": -wgmma(x)["out"]}
+
+
+def tma_tiles(x: Args) -> Result:
+    padded = np.zeros((64, 96), np.float32)
+    padded[:50, :72] = x["x"]
+    return {"y": 3 * x["x"] + 1, "sums": padded.reshape(4, 16, 3, 32).sum(1)}
+
+
+def tma_multicast(x: Args) -> Result:
+    """Blocks 0 and 1 get the first sixteen rows, 2 and 3 the others, plus their rank."""
+    tiles = x["x"].reshape(2, 1, 16, 64)
+    return {"y": (tiles + np.arange(2, dtype=np.int32)[None, :, None, None]).reshape(4, 16, 64)}
+
+
+def bulk_reduce(x: Args) -> Result:
+    return {"sums": x["sums"] + (x["x"] + 1).sum(0, dtype=np.int32),
+            "totals": x["totals"] + 2 * x["y"].sum(0),
+            "least": np.minimum(x["least"], x["x"][:, ::-1].min(0))}
 
 
 # --- Blackwell ------------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
     python tests/corpus/run_on_gpu.py [--seed N] [ID-PREFIX ...]  > results.jsonl
 
 prints one JSON line per manifest row, `{"id", "verdict", "detail"}` with the verdict "right",
-"wrong", "skipped", "failed" or "broken", then a summary line. It needs cuda-bindings (which
-cuda-core brings), NumPy and ml_dtypes, and nothing of the package. PTX for another family than the device's is skipped, by name.
-A kernel that faults ends its CUDA context, and one that does not return cannot be stopped, so the
-run then begins anew in a fresh process behind that row.
+"wrong", "skipped", "failed" or "broken", then a summary line. It needs cuda-bindings (which cuda-
+core brings), NumPy and ml_dtypes, and nothing of the package. PTX for another family than the
+device's is skipped, by name. A kernel that faults ends its CUDA context, and one that does not
+return cannot be stopped, so the run then begins anew in a fresh process behind that row.
 """
 
 from __future__ import annotations
@@ -90,11 +90,33 @@ def loadable(row: dict[str, Any]) -> str:
 
 
 def packed(argument: inputs.Argument, buffers: dict[str, Any]) -> Any:
-    """The parameter's bytes: a device address, a scalar or a struct."""
+    """The parameter's bytes: a device address, a tensor map, a scalar or a struct."""
+    if argument.tensor_map is not None:
+        return encoded(argument, buffers[argument.name])
     if argument.name in buffers:
         return ctypes.c_uint64(int(buffers[argument.name]))
     raw = argument.value if isinstance(argument.value, bytes) else argument.value.tobytes()
     return ctypes.create_string_buffer(raw, len(raw))
+
+
+def encoded(argument: inputs.Argument, address: Any) -> Any:
+    """The driver's tensor map over an array of two dimensions, edges filled with zeros."""
+    kind, spec, value = driver.CUtensorMapDataType, argument.tensor_map, argument.value
+    dtype = {"float32": kind.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+             "int32": kind.CU_TENSOR_MAP_DATA_TYPE_INT32,
+             "bfloat16": kind.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16}[value.dtype.name]
+    swizzles = driver.CUtensorMapSwizzle
+    swizzle = {"none": swizzles.CU_TENSOR_MAP_SWIZZLE_NONE,
+               "128B": swizzles.CU_TENSOR_MAP_SWIZZLE_128B}[spec["swizzle"]]
+    made = call(
+        driver.cuTensorMapEncodeTiled, dtype, 2, int(address),
+        [driver.cuuint64_t(n) for n in reversed(value.shape)],
+        [driver.cuuint64_t(value.strides[0])], [driver.cuuint32_t(n) for n in spec["box"]],
+        [driver.cuuint32_t(1)] * 2,
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_NONE,
+        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
+    return ctypes.create_string_buffer(ctypes.string_at(int(made.getPtr()), 128), 128)
 
 
 def wait() -> None:
