@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -71,6 +72,7 @@ def row_of(name: str) -> int | None:
     return ROWS.get(name.partition(".")[0])
 
 
+@functools.lru_cache(maxsize=1024)
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
