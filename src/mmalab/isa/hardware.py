@@ -3,6 +3,7 @@
 PTX promises the instruction on every later chip, not the hardware. FP8 ``mma.sync`` has a unit on
 sm_89 and sm_120 and is unpacked to f16 for HMMA on sm_90 and sm_100, so its numbers differ there::
 
+    >>> from mmalab.isa.lookup import find
     >>> fp8 = find("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32")
     >>> execution(fp8, "sm_89").unit, execution(fp8, "sm_90").unit
     ('QMMA', 'F2FP + HMMA')
