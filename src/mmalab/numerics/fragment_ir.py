@@ -6,7 +6,7 @@
 
 whose pointers point at the operands' registers, rows of 32 lanes: ``[register][32] x i32`` (x i64
 for FP64). d may overlap any of the others. The function computes the whole warp's instruction, bit
-for bit as :func:`mmalab.numerics.fragment_mma` does (``fast=True``: with float32 products and sums
+for bit as :func:`mmalab.numerics.fragment_mma` does (``mode="fast"``: with float32 products and sums
 instead, which is approximate in order and rounding, and has IEEE NaNs).
 
 How it works: the registers of A are decoded where they stand, lane by lane; B's are transposed, so
