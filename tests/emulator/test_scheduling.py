@@ -321,6 +321,58 @@ def test_copies_arrive_on_an_mbarrier(noinc, count, schedule):
     assert run.findings == []
 
 
+# --- clusters -------------------------------------------------------------------------------------
+
+NEIGHBOUR = """
+    .shared .align 8 .b32 word; mov.u32 %r3, word; mov.u32 %r4, %cluster_ctarank;
+    add.u32 %r5, %r4, 1; and.b32 %r5, %r5, 3; mapa.shared::cluster.u32 %r6, %r3, %r5;
+    mad.lo.u32 %r7, %r20, 100, %r0;
+"""
+
+
+@pytest.mark.parametrize("size", QUANTA)
+def test_cluster_barriers_order_distributed_shared_memory(size):
+    """Each CTA writes its neighbour's word and, after the cluster barrier, reads its own."""
+    out, run = _run(NEIGHBOUR + """
+    barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+    setp.eq.u32 %p1, %r0, 5; @%p1 st.shared::cluster.u32 [%r6], %r7;
+    barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;
+    ld.shared.u32 %r2, [word]; mov.u32 %r0, %r22;""" + STORE, block=32, grid=8, cluster=4,
+                    target="sm_90", executor=quantum(size))
+    writer = [(c // 4) * 4 + (c + 3) % 4 for c in range(8)]
+    assert out.tolist() == [100 * writer[c] + 5 for c in range(8) for _ in range(32)]
+    assert run.findings == []
+
+
+def test_remote_arrivals_and_asynchronous_stores():
+    """st.async to the neighbour completes the neighbour's mbarrier."""
+    out, run = _run(NEIGHBOUR + """
+    .shared .align 8 .b64 bar; mov.u32 %r8, bar; mapa.shared::cluster.u32 %r9, %r8, %r5;
+    setp.eq.u32 %p1, %r0, 0; @%p1 mbarrier.init.shared.b64 [bar], 1;
+    @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 4;
+    barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+    @%p1 st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r6], %r7, [%r9];
+    """ + WAIT.format(parity=0) + """
+    ld.shared.u32 %r2, [word]; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+    mov.u32 %r0, %r22;""" + STORE, block=32, grid=4, cluster=4, target="sm_90")
+    assert out.tolist() == [100 * ((c + 3) % 4) for c in range(4) for _ in range(32)]
+    assert run.findings == []
+
+
+def test_cluster_barrier_misuse():
+    """Arriving twice, waiting without arriving, and a CTA that never comes."""
+    _, run = _run("barrier.cluster.wait.aligned; ret;", grid=2, cluster=2, target="sm_90")
+    assert [f.code for f in run.findings] == ["cluster-barrier"]
+    twice = "barrier.cluster.arrive.aligned; barrier.cluster.arrive.aligned;"
+    _, run = _run(twice + "barrier.cluster.wait.aligned; ret;", grid=2, cluster=2, target="sm_90")
+    assert "cluster-barrier" in [f.code for f in run.findings]
+    _, run = _run("setp.eq.u32 %p1, %r20, 0; @%p1 bra HANG; barrier.cluster.arrive;"
+                  "barrier.cluster.wait; ret;\nHANG: bar.sync 1, 64; ret;", grid=2, cluster=2,
+                  target="sm_90")
+    assert [f.code for f in run.findings] == ["deadlock"]
+    assert "cluster barrier waits for warp 0 of CTA 0" in run.deadlock["summary"]
+
+
 # --- limits ---------------------------------------------------------------------------------------
 
 def test_many_ctas_run_in_windows():

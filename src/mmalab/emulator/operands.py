@@ -121,7 +121,20 @@ class Resolver:
             return Vec(tuple(self.value(item, spec.type, scope) for item in op.items))
         if isinstance(op, Address):
             return self._address(op, scope)
-        return self.value(op, spec.type or "b32", scope)
+        found = self.value(op, spec.type or "b32", scope)
+        if spec.role == "immediate":
+            self._check_literal(found, spec)
+        return found
+
+    def _check_literal(self, op: Op, spec: OperandSpec) -> None:
+        """Literals outside the legal values are refused: executors rely on them."""
+        if not isinstance(op, Imm):
+            raise self._fail(f"operand {spec.name}", "must be a literal")
+        if spec.values is not None and op.word not in spec.values:
+            legal = ([str(v) for v in spec.values] if len(spec.values) <= 8
+                     else [f"{min(spec.values)} to {max(spec.values)}"])
+            raise self._fail(f"{spec.name} = {op.word}", "not a legal literal",
+                             legal=", ".join(legal))
 
     def value(self, op: Operand, type_: str, scope: Scope) -> Op:
         """A register, literal, symbol, negated predicate or sink."""
