@@ -1,0 +1,169 @@
+"""Run a kernel on a GPU: the same value and the same arguments as :func:`mmalab.emulate`.
+
+    >>> c = np.zeros((1024, 1024), np.float32)                    # doctest: +SKIP
+    >>> done = launch(gemm(1024, 1024, 1024), [a, b, c])
+    >>> done.device, done.milliseconds
+    ('NVIDIA H200', 0.041)
+
+Arrays are copied to the device, the kernel runs once, and they are copied back in place. When the
+kernel faults, the CPU emulator runs it on the same arguments, and the first thing that it finds
+wrong is part of the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from numpy.typing import NDArray
+
+from mmalab.device.driver import DriverError
+from mmalab.device.gpu import Code, Gpu, buffers, open_gpu
+from mmalab.device.signature import Extent, Shape, Signature, read_shape, read_signature
+from mmalab.emulator import emulate
+from mmalab.emulator.arguments import as_array, bind
+from mmalab.emulator.memory import AddressSpace
+from mmalab.emulator.program import Program
+from mmalab.errors import MmalabError, ToolError, UsageError
+from mmalab.isa import runs_on
+from mmalab.isa import target as target_row
+from mmalab.ptx import parse
+from mmalab.ptx.kernel import Kernel
+from mmalab.ptx.nodes import Module
+from mmalab.toolchain import assemble, tools
+from mmalab.toolchain.assembler import retarget_text
+
+__all__ = ["Launch", "code_target", "launch"]
+
+#: Warp instructions after which the emulator stops looking for what made a kernel fault.
+_EXPLAIN_STEPS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What one launch was: the device, the code and its time between two events (one run, cold)."""
+
+    kernel: str
+    device: str
+    target: str
+    #: ptxas and its release, or the driver's own compiler.
+    compiler: str
+    shape: Shape
+    milliseconds: float
+
+
+def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | None = None,
+           grid: Extent | None = None, block: Extent | None = None,
+           cluster: Extent | None = None, dynamic_shared: int | None = None,
+           target: str | None = None, gpu: int = 0, toolkit: str | None = None) -> Launch:
+    """Execute a kernel on a GPU; arrays among `args` are read and written in place.
+
+    Args:
+        kernel: a Kernel value, a parsed module, or PTX text.
+        args: one value per parameter: arrays for pointers, numbers and bytes by declared type.
+        entry, grid, block, cluster, dynamic_shared: the launch; a Kernel brings its own.
+        target: what ptxas assembles for; None is the device's own.
+        gpu: the device's number.
+        toolkit: release of ptxas; None is the newest, and without one the driver compiles.
+
+    Raises:
+        UsageError: arguments, launch or target that do not fit the kernel or the device.
+        ToolError: no GPU, driver or cuda-core; ptxas refuses the text; the kernel faults.
+    """
+    own = kernel if isinstance(kernel, Kernel) else None
+    if own is not None and own.validate is not None:
+        own.validate(args)
+    text = own.ptx if own else str(kernel)
+    module = kernel if isinstance(kernel, Module) else parse(text)
+    signature = read_signature(module, entry or (own.entry if own else None))
+    shape = read_shape(signature, own, grid=grid, block=block, cluster=cluster,
+                       dynamic_shared=dynamic_shared)
+    device = open_gpu(gpu)
+    device.enter()
+    wanted = code_target(module.target, device.chip, target)
+    code, compiler = _code(device, text, signature.entry, wanted, toolkit)
+    with buffers(device) as held:
+        parameters = bind(cast("Program", signature), args, cast("AddressSpace", held))
+        offsets = [offset for offset, _, _, _ in signature.params]
+        try:
+            milliseconds = device.run(code, shape, parameters, offsets)
+            held.bring_back(_inputs(own, args))
+        except DriverError as failed:
+            raise _fault(failed, device, signature, shape, text, args) from failed
+    return Launch(signature.entry, device.name, wanted, compiler, shape, milliseconds)
+
+
+def code_target(own: str, chip: str, asked: str | None) -> str:
+    """What to assemble for, so that code of target `own` runs on `chip`.
+
+    Raises:
+        UsageError: `own` (or what was asked for) does not run there.
+    """
+    row, device = target_row(own), target_row(chip)
+    if not runs_on(row, device):
+        raise UsageError(f"a kernel for {own}", f"does not run on this device, {chip}",
+                         legal=f"{chip} and what runs on it", where="mmalab.launch")
+    native = own if row.number == device.number else chip + row.suffix
+    wanted = target_row(asked or native)
+    # Machine code, unlike PTX, stays within one major version.
+    if wanted.number > device.number or wanted.capability[0] != device.capability[0]:
+        raise UsageError(f"machine code for {wanted}", f"does not run on this device, {chip}",
+                         legal=native, where="mmalab.launch")
+    return wanted.name
+
+
+def _code(device: Gpu, text: str, entry: str, target: str,
+          toolkit: str | None) -> tuple[Code, str]:
+    """The kernel, assembled by ptxas, or by the driver where there is no ptxas."""
+    if toolkit is None and not tools("ptxas"):
+        ptx, _ = retarget_text(text, target)
+        return device.load(ptx.encode() + b"\0", entry, ptx=True), "driver"
+    cubin = assemble(text, target, toolkit)
+    return device.load(cubin.bytes, entry), f"ptxas {cubin.toolkit}"
+
+
+def _inputs(kernel: Kernel | None, args: Sequence[Any]) -> list[NDArray[Any]]:
+    """The arrays that a Kernel only reads."""
+    if kernel is None:
+        return []
+    arrays = [(param.role, as_array(value))
+              for param, value in zip(kernel.params, args, strict=True)]
+    return [array for role, array in arrays if role == "in" and array is not None]
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+def _fault(failed: DriverError, device: Gpu, signature: Signature, shape: Shape, text: str,
+           args: Sequence[Any]) -> ToolError:
+    """The error of a kernel that the driver refused or that ended badly."""
+    return ToolError(
+        f"kernel {signature.entry} on {device.name} ({device.chip})",
+        f"{failed.name} in a launch with {shape}",
+        output=f"{failed.given}: {failed.rule}\n{_explanation(signature, shape, text, args)}",
+        legal="a fresh process: after a fault this one can launch nothing more",
+        where="CUDA driver API")
+
+
+def _explanation(signature: Signature, shape: Shape, text: str, args: Sequence[Any]) -> str:
+    """What the emulator finds first in the same launch."""
+    copies = _copies(args)
+    try:
+        run = emulate(text, copies, entry=signature.entry, grid=shape.grid, block=shape.block,
+                      cluster=shape.cluster, dynamic_shared=shape.dynamic_shared,
+                      max_steps=_EXPLAIN_STEPS)
+    except MmalabError as stopped:
+        return f"the emulator found nothing before it stopped: {stopped}"
+    if not run.findings:
+        return "the emulator runs the same launch and finds nothing wrong"
+    return f"the emulator finds in the same launch: {run.findings[0]}"
+
+
+def _copies(args: Sequence[Any]) -> list[Any]:
+    """The arguments, arrays copied, one copy of an array that comes twice."""
+    known: dict[int, Any] = {}
+    for value in args:
+        array = as_array(value)
+        if array is not None:
+            known.setdefault(id(value), array.copy())
+    return [known.get(id(value), value) for value in args]
