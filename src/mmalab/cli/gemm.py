@@ -12,7 +12,7 @@ from mmalab.cli.output import Json, print_json, say
 from mmalab.errors import UsageError
 from mmalab.findings import verdict
 
-__all__ = ["gemm", "run_gemm"]
+__all__ = ["gemm", "operands", "run_gemm"]
 
 #: Kernel families that have a gemm, with the chips whose arithmetic they name by default.
 _KERNELS = ("sm80_mma",)
@@ -64,7 +64,7 @@ def run_gemm(kernel: Any, *, target: str | None = None, numerics: str = "exact",
     from mmalab.sanitizer import emulate
 
     chip = target or kernel.target
-    arguments = _operands(kernel, seed)
+    arguments = operands(kernel, seed)
     start = time.perf_counter()
     done = emulate(kernel, arguments, target=chip, numerics=numerics, sanitize=sanitize)
     seconds = time.perf_counter() - start
@@ -87,7 +87,7 @@ def run_gemm(kernel: Any, *, target: str | None = None, numerics: str = "exact",
     }
 
 
-def _operands(kernel: Any, seed: int) -> list[Any]:
+def operands(kernel: Any, seed: int) -> list[Any]:
     """Uniform in [-1, 1) (whole numbers for integers); the result starts as all ones."""
     from mmalab import formats
 

@@ -1,0 +1,41 @@
+"""The tour: every step shows what it should, and says so when it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmalab.cli import tour as frame
+from mmalab.cli.tour_steps import Outcome
+from mmalab.errors import ToolError, UsageError
+
+
+@pytest.mark.toolkit
+def test_every_step_goes_as_it_should(mmalab) -> None:
+    """On any machine with the assembler all steps are ok, the caught bug included."""
+    answer = mmalab("tour", "--json")
+    assert [(stop["title"], stop["verdict"]) for stop in answer.json] == [
+        (title, "ok") for title, _ in frame.STEPS]
+    assert answer.code == 0
+
+
+def no_tool() -> Outcome:
+    raise ToolError("ptxas", "is not installed", legal="pip install 'mmalab[toolchain]'")
+
+
+def wrong_use() -> Outcome:
+    raise UsageError("x", "is wrong")
+
+
+@pytest.mark.parametrize(("step", "verdict", "code"), [
+    (lambda: Outcome(True, ("fine",)), "ok", 0),
+    (lambda: Outcome(False, ("not fine",)), "failed", 1),
+    (wrong_use, "failed", 1),
+    (no_tool, "left out", 0)])
+def test_verdicts(mmalab, monkeypatch: pytest.MonkeyPatch, step, verdict: str, code: int) -> None:
+    """A wrong result or an error fails the tour; a missing tool leaves its step out."""
+    monkeypatch.setattr(frame, "STEPS", (("one", step),))
+    answer = mmalab("tour", "--json")
+    assert (answer.json[0]["verdict"], answer.code) == (verdict, code)
+    shown = mmalab("tour")
+    assert shown.code == code
+    assert f"1 {verdict}" in shown.out
