@@ -140,5 +140,9 @@ CODES: dict[str, str] = {
     "ptx-version": "the instruction needs a newer .version",
     "operand-mismatch": "an operand's kind, type or count does not fit the instruction",
     "undeclared-name": "a register, label or symbol is used but not declared",
+    "duplicate-name": "a scope gives a name two meanings",
+    "directive-conflict": "directives contradict each other or the chip's limits",
+    "memory-limit": "declared shared, constant or parameter memory is over the target's limit",
+    "slower-form": "the ISA has a form of the instruction that runs better on later chips",
     "emulated-instruction": "the target has no such hardware: the assembler builds it from others",
 }

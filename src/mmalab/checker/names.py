@@ -1,0 +1,103 @@
+"""Names: declared before they are used, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mmalab.checker.rule import Fault, message
+from mmalab.checker.scopes import Clash
+from mmalab.checker.special_registers import SPECIAL_REGISTERS
+from mmalab.checker.subject import Site, Subject
+from mmalab.isa import parse_targets
+from mmalab.ptx.nodes import Address, Call, Name, Negated, Operand, Pair, Register, Vector
+
+__all__ = ["declared", "declared_once", "special_targets"]
+
+
+def declared(subject: Subject) -> Iterator[Fault]:
+    """Registers, labels, variables and functions that nothing declares."""
+    for site, name in subject.undeclared:
+        what = _what(site, name)
+        later = site.scope.find(name)
+        if later is not None:
+            yield Fault(message(name, f"is declared only in line {later.line}, after its use",
+                                [f"a declaration of {name} before line {site.line}"]), site.line,
+                        {"name": name})
+        else:
+            yield Fault(message(name, f"no {what} of this name is declared here",
+                                site.scope.nearest(name)), site.line, {"name": name})
+    for body in subject.bodies:
+        for site in body.sites:
+            guard = site.instruction.guard
+            if guard is not None and site.guard is not None and site.guard.tag == "undeclared":
+                yield Fault(message(guard.register, "no register of this name is declared here",
+                                    site.scope.nearest(guard.register)), site.line,
+                            {"name": guard.register})
+
+
+def _what(site: Site, name: str) -> str:
+    if name.startswith("%"):
+        return "register"
+    form = site.instruction.opcode.partition(".")[0]
+    return {"bra": "label", "brx": "label list", "call": "function"}.get(form, "symbol")
+
+
+def declared_once(subject: Subject) -> Iterator[Fault]:
+    """Names with two meanings in one scope."""
+    clashes: list[Clash] = list(subject.scope.clashes)
+    for body in subject.bodies:
+        clashes += body.clashes
+    for clash in clashes:
+        yield Fault(message(clash.name, f"is already declared in line {clash.first}",
+                            ["another name", "a scope { } of its own"]), clash.line,
+                    {"name": clash.name, "first": clash.first})
+
+
+# --- special registers ----------------------------------------------------------------------------
+
+
+def special_targets(subject: Subject) -> Iterator[Fault]:
+    """Special registers that the target or the PTX version does not have."""
+    seen: set[str] = set()
+    for body in subject.bodies:
+        for site in body.sites:
+            for kind, operand in zip(site.kinds, site.instruction.operands, strict=False):
+                if kind.tag == "special" and isinstance(operand, Register):
+                    if operand.name not in seen:
+                        yield from _special(subject, operand.name, site.line)
+                    seen.add(operand.name)
+
+
+def _special(subject: Subject, name: str, line: int) -> Iterator[Fault]:
+    row, on = SPECIAL_REGISTERS[name], subject.target
+    if on is not None and on.name not in parse_targets(row.need):
+        yield Fault(message(name, f"needs {parse_targets(row.need)}, {on} is not among them"), line)
+    elif subject.version < row.ptx:
+        have, want = (".".join(map(str, v)) for v in (subject.version, row.ptx))
+        yield Fault(message(name, f"needs PTX {want}, the version is {have}",
+                            [f".version {want} or newer"]), line, code="ptx-version")
+
+
+def registers_of(operand: Operand) -> Iterator[str]:
+    """The names of all registers in an operand."""
+    match operand:
+        case Register(name):
+            yield name
+        case Address(base, _, coordinates):
+            if base is not None:
+                yield from registers_of(base)
+            for item in coordinates:
+                yield from registers_of(item)
+        case Vector(items):
+            for item in items:
+                yield from registers_of(item)
+        case Pair(first, second):
+            yield from registers_of(first)
+            yield from registers_of(second)
+        case Negated(register):
+            yield register.name
+        case Name(name):
+            yield name
+        case Call(results, target, arguments):
+            for item in (*results, target, *arguments):
+                yield from registers_of(item)

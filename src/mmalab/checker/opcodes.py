@@ -1,0 +1,99 @@
+"""Does the instruction exist, on this chip, in this PTX version, and in hardware?
+
+All of it is decided by the opcode, so each distinct opcode is asked once and reported once, at its
+first line, with the other lines as witness::
+
+    line 12: wgmma.fence.sync.aligned: wgmma needs sm_90a, sm_100a is not among them
+      instead: tcgen05.mma, with its accumulators in Tensor Memory
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from mmalab.checker.hints import instead, later_floor
+from mmalab.checker.rule import Fault, message
+from mmalab.checker.subject import Site, Subject
+from mmalab.isa import Target, Verdict, execution, legal, parse_targets
+
+__all__ = ["emulated", "exists", "needs_target", "needs_version", "slower"]
+
+
+def _where(sites: list[Site]) -> tuple[int, dict[str, list[int]]]:
+    lines = sorted({site.line for site in sites})
+    return lines[0], {"lines": lines}
+
+
+@lru_cache(maxsize=4096)
+def _verdict(opcode: str, target: Target | None, version: tuple[int, int]) -> Verdict:
+    return legal(opcode, target.name if target else None, version)
+
+
+def _refused(subject: Subject, *rules: str) -> Iterator[tuple[str, list[Site], Verdict]]:
+    for opcode, sites in subject.groups.items():
+        verdict = _verdict(opcode, subject.target, subject.version)
+        if not verdict.legal and verdict.rule in rules:
+            yield opcode, sites, verdict
+
+
+def exists(subject: Subject) -> Iterable[Fault]:
+    """Opcodes that the ISA does not have; a note for those that the table does not hold."""
+    for opcode, sites, verdict in _refused(subject, "opcode", "not-in-table"):
+        line, witness = _where(sites)
+        if verdict.known:
+            # The verdict's words begin with the opcode.
+            yield Fault(message(opcode, verdict.reason.removeprefix(f"{opcode}: "),
+                                verdict.nearest), line, witness)
+        else:
+            yield Fault(message(opcode, f"{verdict.reason}: nothing of it is checked"), line,
+                        witness, severity="note")
+
+
+def needs_target(subject: Subject) -> Iterable[Fault]:
+    """Opcodes that the target lacks, with what to write instead."""
+    on = subject.target
+    for opcode, sites, verdict in _refused(subject, "target", "not-in-table"):
+        reason, near = verdict.reason, verdict.nearest
+        if verdict.rule == "not-in-table":
+            floor = later_floor(opcode)
+            if on is None or floor is None or on.name in parse_targets(floor):
+                continue
+            reason = f"{opcode.split('.')[0]} needs {parse_targets(floor)}, {on} is not among them"
+        line, witness = _where(sites)
+        hint = instead(opcode, on) if on is not None else ""
+        yield Fault(message(opcode, reason, near, hint), line, witness)
+
+
+def needs_version(subject: Subject) -> Iterable[Fault]:
+    """Opcodes that ask for a newer ``.version`` than the module's (or are gone in it)."""
+    for opcode, sites, verdict in _refused(subject, "ptx-version"):
+        line, witness = _where(sites)
+        yield Fault(message(opcode, verdict.reason, verdict.nearest), line, witness)
+
+
+def emulated(subject: Subject) -> Iterable[Fault]:
+    """Matrix instructions that the chip builds from others."""
+    for opcode, sites in subject.groups.items():
+        form = subject.forms[opcode]
+        if form is None or form.shape is None or subject.target is None:
+            continue
+        runs = execution(form, subject.target)
+        if runs is not None and not runs.native:
+            line, witness = _where(sites)
+            yield Fault(message(
+                opcode, f"{subject.target} has no such unit: the assembler builds it from "
+                f"{runs.unit} ({runs.evidence}), with the speed and the rounding of those",
+                instead=instead(opcode, subject.target, emulated=True)), line, witness)
+
+
+def slower(subject: Subject) -> Iterable[Fault]:
+    """Sparse products with unordered metadata, which later chips run slower."""
+    for opcode, sites in subject.groups.items():
+        if opcode.startswith("mma.sp.sync."):
+            line, witness = _where(sites)
+            better = opcode.replace("mma.sp.", "mma.sp::ordered_metadata.", 1)
+            yield Fault(message(
+                opcode, "unordered sparsity metadata may have reduced performance on later "
+                "targets", instead=f"{better} (PTX 8.5; the metadata must be in order)"),
+                line, witness)
