@@ -14,11 +14,12 @@ barriers, warps     CTA barriers; lane masks, collectives, colliding lanes
 copies, cpasync     groups of cp.async; their agent
 mbarrier            phases and protocol; `unchecked` is its static rule
 uninitialised       bytes read before they were written
-world, model, run   what the rules share; the listener; `emulate`
+world, model, run   what the rules share; the listener; a run under the exact model
+quick               `emulate`: the race filter first, the exact model where it has doubts
 ==================  ==============================================================================
 """
 
 from mmalab.sanitizer.model import HappensBefore
-from mmalab.sanitizer.run import emulate
+from mmalab.sanitizer.quick import emulate
 
 __all__ = ["HappensBefore", "emulate"]

@@ -9,7 +9,7 @@ from mmalab.emulator.native.driver import ThreadedScheduler
 from mmalab.emulator.native.threaded import ThreadedCode
 from mmalab.emulator.program import Program
 
-__all__ = ["ThreadedCode", "ThreadedScheduler", "run_threaded"]
+__all__ = ["ThreadedCode", "ThreadedScheduler", "code_for", "run_threaded"]
 
 
 _KEPT = 32
@@ -28,10 +28,16 @@ def _code(program: Program, options: frozenset[str]) -> ThreadedCode:
     return found
 
 
-def run_threaded(machine: Machine, max_steps: int | None = None) -> None:
-    """Run the machine to its end; the executor of :func:`mmalab.emulator.run.emulate`."""
+def code_for(machine: Machine, *, watched: bool = False) -> ThreadedCode:
+    """The machine's program as threaded code; `watched` with the race filter's calls in it."""
     options = {f"numerics:{machine.numerics}", f"target:{machine.target}"}
     if machine.schedule != "eager":
         options.add("deferred")
-    ThreadedScheduler(machine, _code(machine.program, frozenset(options)),
-                      max_steps=max_steps).run()
+    if watched:
+        options.add("filter")
+    return _code(machine.program, frozenset(options))
+
+
+def run_threaded(machine: Machine, max_steps: int | None = None) -> None:
+    """Run the machine to its end; the executor of :func:`mmalab.emulator.run.emulate`."""
+    ThreadedScheduler(machine, code_for(machine), max_steps=max_steps).run()

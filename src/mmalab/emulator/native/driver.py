@@ -35,6 +35,7 @@ _CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32
 )
 _FUEL = 200_000
+_STOPS_TO_YIELD = 64
 _BARRIERS = frozenset({"bar.sync", "bar.arrive", "bar.red"})
 
 
@@ -111,6 +112,7 @@ class ThreadedScheduler(Interpreter):
         words[:, c.FIRST_ROW] = rows * shape.warps
         words[:, c.SHARED] = _pointer(space.shared.data) + rows * space.shared_stride
         words[:, c.SPECIALS] = _pointer(specials) + rows * specials[0].nbytes
+        self._extra_context(words)
         self._words = words
 
     # --- compiled code ------------------------------------------------------------------------
@@ -133,12 +135,16 @@ class ThreadedScheduler(Interpreter):
         versions[:] = 0
         self._tell_ended()
 
+    def _extra_context(self, words: NDArray[np.int64]) -> None:
+        """For subclasses: more words of the context blocks."""
+
     def _work(self, thread: int, pending: Iterator[int]) -> None:
         """Take CTAs from `pending` until none is left."""
         words, run = self._words, self.code.run_cta
         for cta in pending:
             block = words[cta]
-            block[Context.FUEL] = self.fuel
+            if block[Context.FUEL] <= 0:
+                block[Context.FUEL] = self.fuel
             block[Context.RUNS] = _pointer(self._runs[thread])
             block[Context.SITES] = _pointer(self._sites[thread])
             if run(_pointer(block)) == Reason.TRAP:
@@ -192,6 +198,8 @@ class ThreadedScheduler(Interpreter):
                 self._hand_over()
             machine.step(site, rows, standing)
             machine.engine.tick()
+            # a lane that spins through stops must run out of fuel too
+            self._words[rows // machine.shape.warps, Context.FUEL] -= self.fuel // _STOPS_TO_YIELD
             if machine.stopped:
                 break
         self._ended = state.status == Status.EXITED

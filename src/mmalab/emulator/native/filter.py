@@ -288,20 +288,38 @@ def _global(kind: Kind) -> FunctionWriter:
 
 def _own_word(f: FunctionWriter, cells: _Cells, cell: Value, me: Value, site: Value,
               kind: Kind) -> None:
-    """A word of global memory belongs to one thread, or nobody writes it."""
-    writer, reader = f.load("i32", cell, 4), f.load("i32", f.offset(cell, 4), 4)
+    """A word of global memory belongs to one thread, or nobody writes it.
+
+    Several host threads may come to one cell: each announces itself with an exchange, which orders
+    it before its look at the other field, so of two that meet at least one sees the other.
+    """
+    writer_at, reader_at = cell, f.offset(cell, 4)
 
     def foreign(who: Value) -> Value:
         there = f.compare("icmp ne", who, const("i32", 0))
         return f.binary("and", there, f.compare("icmp ne", who, me))
 
-    if kind is Kind.READ:
-        cells.suspect(foreign(writer), site)
-        several = f.select(foreign(reader), const("i32", -1), me)
-        f.store(several, f.offset(cell, 4), 4)
-    else:
-        cells.suspect(f.binary("or", foreign(writer), foreign(reader)), site)
-        f.store(me, cell, 4)
+    def exchange(place: Value, value: Value) -> Value:
+        return f.emit("i32", f"atomicrmw xchg ptr {place.ref}, {value} seq_cst")
+
+    if kind is not Kind.READ:
+        before = exchange(writer_at, me)
+        reader = f.load("i32", reader_at, 4)
+        cells.suspect(f.binary("or", foreign(before), foreign(reader)), site)
+        return
+    reader = f.load("i32", reader_at, 4)
+    several = f.compare("icmp eq", reader, const("i32", -1))
+    known = f.binary("or", several, f.compare("icmp eq", reader, me))
+    announce, seen = f.fresh_label("announce"), f.fresh_label("seen")
+    f.branch_if(known, seen, announce)
+    f.label(announce)
+    fresh = f.compare("icmp eq", reader, const("i32", 0))
+    before = exchange(reader_at, f.select(fresh, me, const("i32", -1)))
+    both = f.binary("or", foreign(before), f.binary("xor", fresh, const("i1", 1)))
+    f.store(f.select(both, const("i32", -1), me), reader_at, 4)
+    f.branch(seen)
+    f.label(seen)
+    cells.suspect(foreign(f.load("i32", writer_at, 4)), site)
 
 
 def _barrier() -> FunctionWriter:

@@ -31,7 +31,7 @@ from mmalab.emulator.program import (
 )
 from mmalab.numerics.native import Handle, load
 
-__all__ = ["Primitive", "ThreadedCode", "library"]
+__all__ = ["Primitive", "ThreadedCode", "is_cta_barrier", "library"]
 
 _STRIDE = {"r": 128, "q": 256, "p": 4}
 _BASE = {"r": Base.R, "q": Base.Q, "p": Base.P}
@@ -213,7 +213,7 @@ class ThreadedCode:
             return Kind.TABLE
         if family == "exit":
             return Kind.EXIT
-        if _is_cta_barrier(site):
+        if is_cta_barrier(site):
             return Kind.BARRIER
         return Kind.STOP if primitive.handle is None else Kind.PRIMITIVE
 
@@ -282,7 +282,7 @@ class ThreadedCode:
         return hashlib.sha256(self.records[:, 2:].tobytes()).hexdigest()
 
 
-def _is_cta_barrier(site: Site) -> bool:
+def is_cta_barrier(site: Site) -> bool:
     """``bar.sync 0;`` by the whole CTA, which the interpreter completes by itself."""
     ops = site.operands
     return (site.form.family == "bar.sync" and site.guard is None and len(ops) == 1

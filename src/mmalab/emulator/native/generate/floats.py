@@ -105,11 +105,12 @@ def root(w: PrimitiveWriter) -> bool:
 
 
 def _sign_bit(w: PrimitiveWriter, operation: str, mask: int) -> bool:
+    """The payload of a NaN stays."""
     type_ = w.modifier("type")
     value = read(w, 1, type_)
     raw = w.f.cast("bitcast", value, _raw(type_))
-    changed = w.f.binary(operation, raw, const(_raw(type_), mask))
-    return write(w, w.f.cast("bitcast", changed, _float(type_)), type_)
+    w.write(0, w.f.binary(operation, raw, const(_raw(type_), mask)))
+    return True
 
 
 def negate(w: PrimitiveWriter) -> bool:

@@ -17,6 +17,7 @@ from mmalab.emulator.native.generate.registry import generates
 from mmalab.emulator.native.primitive import V32, V64, PrimitiveWriter
 from mmalab.emulator.program import Addr, Reg
 from mmalab.errors import MmalabError
+from mmalab.numerics.fragment_ir import fragment_ir
 
 __all__: list[str] = []
 
@@ -25,12 +26,12 @@ __all__: list[str] = []
 def _multiply(w: PrimitiveWriter) -> bool:
     """Registers to consecutive memory, one call, registers back."""
     w.whole = True
-    if len(w.operands) != 4 or not hasattr(numerics, "fragment_ir"):
+    if len(w.operands) != 4:
         return False
-    mode = next(o.removeprefix("numerics:") for o in w.options if o.startswith("numerics:"))
     try:
         unit = numerics.unit_for(w.target, w.site.form.family, w.site.form.modifiers)
-        name, text = numerics.fragment_ir(unit, w.site.form, mode=mode)
+        mode = "fast" if "numerics:fast" in w.options else "exact"
+        name, text = fragment_ir(unit, w.site.form, mode=mode)
     except MmalabError:
         return False  # the executor says what it is
     w.helpers[name] = text

@@ -1,0 +1,154 @@
+"""`mmalab.emulate`: full speed first, the exact model where it is needed.
+
+A sanitized run takes two passes at most. The first runs compiled code under the race filter
+(:mod:`mmalab.emulator.native.watch`): it proves most kernels clean at a small cost. What it cannot
+prove, or any finding, leads to the second: the arrays are put back and the kernel runs again under
+the happens-before model, which alone reports. Where a whole second pass would take minutes, only the
+suspect CTAs go through it, and the run's fidelity says so::
+
+    filter: 64 CTAs, 2 suspect  ->  exact model over CTAs 17 and 18, outputs of the first pass
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.emulator import Run
+from mmalab.emulator import emulate as run_machine
+from mmalab.emulator.arguments import as_array
+from mmalab.emulator.events import Listener
+from mmalab.emulator.interpret import Interpreter
+from mmalab.emulator.machine import Machine
+from mmalab.emulator.native import code_for, run_threaded
+from mmalab.emulator.native.watch import WatchedScheduler, needs_model
+from mmalab.emulator.program import Program
+from mmalab.emulator.state import LaunchShape
+from mmalab.ptx.kernel import Kernel
+from mmalab.ptx.nodes import Module
+from mmalab.sanitizer.run import emulate as exact_run
+
+__all__ = ["emulate"]
+
+Extent = int | Sequence[int]
+#: Warp instructions above which the exact model sees the suspect CTAs only (about half a minute).
+_WHOLE = 500_000
+#: Warp instructions of suspect CTAs that the exact model takes on.
+_SOME = 1_000_000
+
+
+def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | None = None,
+            grid: Extent | None = None, block: Extent | None = None,
+            cluster: Extent | None = None, dynamic_shared: int | None = None,
+            target: str | None = None, numerics: str = "exact",
+            schedule: str | int = "eager", sanitize: bool = True, max_steps: int | None = None,
+            listeners: Sequence[Callable[[Program, LaunchShape], Listener]] = ()) -> Run:
+    """Execute a kernel on the CPU; arrays among `args` are read and written in place.
+
+    Args:
+        kernel: a Kernel value, a parsed module, or PTX text.
+        args: one value per parameter: arrays for pointers, numbers and bytes by declared type.
+        entry, grid, block, cluster, dynamic_shared: the launch; a Kernel brings its own.
+        target: whose tensor-core arithmetic, "sm_90" ...; the module's own target if not given.
+        numerics: "exact", or "fast" (float32 products and sums, as the fidelity then says).
+        schedule: when asynchronous operations complete: "eager", "lazy", or a seed.
+        sanitize: check order and protocols; findings are sorted by severity, then by place.
+        max_steps: warp instructions after which LimitExceeded is raised.
+        listeners: factories of further listeners; the run then goes through the exact model.
+
+    Raises:
+        UsageError: arguments or launch that do not fit the kernel.
+        UnsupportedInstruction: a form that this emulator does not execute, by name.
+        LimitExceeded: the step or memory budget ran out.
+    """
+    launch: dict[str, Any] = {
+        "entry": entry, "grid": grid, "block": block, "cluster": cluster,
+        "dynamic_shared": dynamic_shared, "target": target, "numerics": numerics,
+        "schedule": schedule, "max_steps": max_steps,
+    }
+    if not sanitize:
+        return run_machine(kernel, args, **launch, sanitize=False, executor=run_threaded)
+    if listeners or schedule != "eager":
+        return exact_run(kernel, args, **launch, listeners=listeners)
+    saved = _Saved(args)
+    watch = _Watch()
+    first = run_machine(kernel, args, **launch, sanitize=False, executor=watch)
+    if not watch.doubts and not first.findings:
+        return first
+    outputs = _Saved(args)
+    saved.restore()
+    ctas = watch.closer_look(first)
+    if ctas is None:
+        return exact_run(kernel, args, **launch)
+    second = exact_run(kernel, args, **launch, executor=lambda machine, steps: _Some(
+        machine, ctas, max_steps=steps).run())
+    outputs.restore()
+    return _joined(first, second, ctas)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """The first pass, and what it leaves open."""
+
+    suspects: list[int] = field(default_factory=list)
+    ctas: int = 1
+    doubts: bool = False
+
+    def __call__(self, machine: Machine, max_steps: int | None) -> None:
+        self.ctas = machine.shape.ctas
+        if needs_model(machine.program):
+            run_threaded(machine, max_steps)
+            self.suspects, self.doubts = list(range(self.ctas)), True
+            return
+        scheduler = WatchedScheduler(machine, code_for(machine, watched=True),
+                                     max_steps=max_steps)
+        scheduler.run()
+        self.suspects = sorted(scheduler.suspects)
+        self.doubts = bool(self.suspects) or bool(machine.program.maybe_undefined)
+
+    def closer_look(self, first: Run) -> list[int] | None:
+        """The CTAs for the exact model; None for all of them."""
+        work = first.counters["instructions"]
+        if work <= _WHOLE or not self.suspects:
+            return None
+        count = max(1, _SOME * self.ctas // work)
+        return self.suspects[:count]
+
+
+class _Some(Interpreter):
+    """Runs only some CTAs of the grid."""
+
+    def __init__(self, machine: Machine, ctas: Sequence[int], *, max_steps: int | None) -> None:
+        super().__init__(machine, max_steps=max_steps)
+        self._ctas = np.array(ctas, np.int64)
+
+    def _cta_order(self) -> NDArray[np.int64]:
+        return self._ctas
+
+
+def _joined(first: Run, second: Run, ctas: Sequence[int]) -> Run:
+    """The first pass's results with the findings of both; a CTA alone may wait for the others."""
+    own = [f for f in second.findings if f.code != "deadlock"]
+    known = {(f.code, f.where.line) for f in own}
+    findings = own + [f for f in first.findings if (f.code, f.where.line) not in known]
+    shown = ", ".join(map(str, ctas[:8])) + (" ..." if len(ctas) > 8 else "")
+    note = f"approximate: order checked exactly in CTAs {shown} only, by the filter elsewhere"
+    return replace(first, findings=findings, fidelity={**first.fidelity, "sanitizer": note})
+
+
+class _Saved:
+    """Copies of the arrays among the arguments."""
+
+    def __init__(self, args: Sequence[Any]) -> None:
+        arrays = [as_array(value) for value in args]
+        self._arrays = [a for a in arrays if a is not None and a.flags.writeable]
+        self._copies = [a.copy() for a in self._arrays]
+
+    def restore(self) -> None:
+        """Put the contents back."""
+        for array, copy in zip(self._arrays, self._copies, strict=True):
+            array[...] = copy
