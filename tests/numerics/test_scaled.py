@@ -10,6 +10,7 @@ import pytest
 from adversarial import fresh, words
 
 from mmalab import formats, numerics
+from mmalab.numerics.reference import multiply
 
 
 def _scaled_sum(unit, a, b, c, sa, sb):
@@ -116,3 +117,20 @@ def test_scales_follow_their_blocks_along_k():
     got = numerics.dot(ones, ones, unit="sm_100.tcgen05.mxf8f6f4.e4m3.f32", raw=True, scale_a=sa,
                        scale_b=sb)
     assert got.view(np.float32).tolist() == [32 * 8 + 32 / 4]
+
+
+@pytest.mark.parametrize("mix", ["normal", "bits", "subnormal", "specials", "carry"])
+@pytest.mark.parametrize("reach", [8, 40, 126])
+def test_scaled_matrices_equal_the_specification(mix, reach):
+    """The compiled route gives every bit for scales near 1, far from it and at the very ends."""
+    unit, rng = numerics.unit("sm_100.tcgen05.mxf8f6f4.e4m3.e5m2.f32"), fresh()
+    a, b = words("e4m3", (24, 80), mix, rng), words("e5m2", (80, 20), mix, rng)
+    c = formats.encode(rng.normal(size=(24, 20)) * 2.0 ** rng.integers(-reach, reach, (24, 20)),
+                       "f32")
+    c[::5] = 0
+    sa, sb = (rng.integers(127 - reach, 128 + reach, s).astype(np.uint8)
+              for s in ((24, 3), (3, 20)))
+    sa[3, 1] = 0xFF
+    got = numerics.matmul(a, b, c, unit=unit, raw=True, scale_a=sa, scale_b=sb)
+    want = multiply(unit, a, b, c, scale_a=sa, scale_b=sb)
+    np.testing.assert_array_equal(got, want)

@@ -6,8 +6,8 @@
 
 whose pointers point at the operands' registers, rows of 32 lanes: ``[register][32] x i32`` (x i64
 for FP64). d may overlap any of the others. The function computes the whole warp's instruction, bit
-for bit as :func:`mmalab.numerics.fragment_mma` does (``mode="fast"``: with float32 products and sums
-instead, which is approximate in order and rounding, and has IEEE NaNs).
+for bit as :func:`mmalab.numerics.fragment_mma` does (``mode="fast"``: with float32 products and
+sums instead, which is approximate in order and rounding, and has IEEE NaNs).
 
 How it works: the registers of A are decoded where they stand, lane by lane; B's are transposed, so
 that the 8 columns of one k make a vector; then four rows at a time meet each column vector. Every

@@ -24,6 +24,7 @@ from mmalab.errors import UsageError
 from mmalab.formats.parts import as_words
 from mmalab.numerics import ieee, matrix, reference
 from mmalab.numerics.operands import Words
+from mmalab.numerics.scaled_matrix import multiply_scaled
 from mmalab.numerics.unit import Unit
 from mmalab.numerics.units import unit as find_unit
 
@@ -122,9 +123,9 @@ class _Run:
                                    threads=self.threads)
         block = self.row.scale_block
         blocks = slice(low // block, -(-high // block))
-        return reference.multiply(self.row, self.a[:, part], self.b[part], c, k=self.k,
-                                  scale_a=self.scales[0][:, blocks],
-                                  scale_b=self.scales[1][blocks])
+        return multiply_scaled(self.row, self.a[:, part], self.b[part], c, k=self.k,
+                               scale_a=self.scales[0][:, blocks], scale_b=self.scales[1][blocks],
+                               threads=self.threads)
 
     def promoted(self, c: Words, low: int, high: int, every: int) -> Words:
         """Chains of `every` k from zero, added to c one after the other."""

@@ -32,19 +32,21 @@ def scale_exponents(a: Words, b: Words) -> tuple[NDArray[np.int64], NDArray[np.b
 
 
 def groups(unit: Unit, a: Words, b: Words, c: Words, scale_a: Words, scale_b: Words) -> Words:
-    """One FP4 instruction: e2m1 words (..., 64) with (..., 64 / block) scales each; c is FP32."""
-    left, right = split("e2m1", a), split("e2m1", b)
-    signed = left.magnitude * right.magnitude * np.where(left.negative ^ right.negative, -1, 1)
-    # In units of 1/4: magnitudes of e2m1 are multiples of 1/2 once the exponent is applied.
-    signed = signed << (left.exponent + right.exponent)
-    count = a.shape[-1] // _GROUP
-    sums = signed.reshape((*signed.shape[:-1], count, _GROUP)).sum(axis=-1)
-    empty = (signed == 0).reshape((*signed.shape[:-1], count, _GROUP)).all(axis=-1)
+    """One FP4 instruction.
+
+    Args:
+        unit: a row whose algorithm is "groups".
+        a, b: e2m1 words, shapes (..., M, 1, 64) and (..., M or 1, N, 64).
+        c: FP32 words, (..., M, N).
+        scale_a, scale_b: scale words, (..., M, 1, 64 / block) and (..., 1, N, 64 / block).
+    """
+    sums, empty = _group_sums(_quarters(a), _quarters(b))
     repeat = unit.scale_block // _GROUP
     sa = split(unit.scale, np.repeat(scale_a, repeat, axis=-1))
     sb = split(unit.scale, np.repeat(scale_b, repeat, axis=-1))
     exponent = sa.exponent + sb.exponent
-    term = sums * sa.magnitude * sb.magnitude
+    term = sums * (sa.magnitude * sb.magnitude)
+    # Element products count quarters; scale significands have fraction bits of their own.
     lsb = exponent - 2 - sa.fraction_bits - sb.fraction_bits
     empty = empty | (sa.magnitude == 0) | (sb.magnitude == 0)
     start = split("f32", c)
@@ -57,3 +59,23 @@ def groups(unit: Unit, a: Words, b: Words, c: Words, scale_a: Words, scale_b: Wo
     words = cut_to_f32(total + np.where(start.negative, -carried, carried), grid)
     nan = (sa.nan | sb.nan).any(axis=-1) | start.nan
     return specials_into(words, nan, start.inf & ~start.negative, start.inf & start.negative, "f32")
+
+
+def _quarters(words: Words) -> NDArray[np.float64]:
+    """e2m1 elements as whole numbers of halves, so that their products count quarters."""
+    parts = split("e2m1", words)
+    halves = parts.magnitude << parts.exponent
+    return np.where(parts.negative, -halves, halves).astype(np.float64)
+
+
+def _group_sums(a: NDArray[np.float64], b: NDArray[np.float64],
+                ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Exact sums of the groups of 16 products, (..., M, N, groups), and where all are zero."""
+    a, b = (x.reshape((*x.shape[:-1], -1, _GROUP)) for x in (a, b))
+    if b.shape[-4] == 1:  # one B for all rows: a matrix product for each group, exact in doubles
+        left = np.moveaxis(a[..., 0, :, :], -2, -3)
+        right = np.swapaxes(np.moveaxis(b[..., 0, :, :, :], -2, -3), -1, -2)
+        sums, size = left @ right, np.abs(left) @ np.abs(right)
+        return np.moveaxis(sums, -3, -1).astype(np.int64), np.moveaxis(size == 0, -3, -1)
+    products = a * b
+    return products.sum(axis=-1).astype(np.int64), (products == 0).all(axis=-1)
