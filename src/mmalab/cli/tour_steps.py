@@ -70,8 +70,8 @@ def matmul() -> Outcome:
     bits = "every bit equal" if found["bits_equal"] else "bits differ"
     lines = (
         f"{found['kernel']}: {len(_kernel().ptx.splitlines()):,} lines of PTX",
-        f"{counters['instructions']:,} warp instructions, {counters['tensor.flops']:,} FLOPs on "
-        + f"tensor cores, sanitizer: {found['verdict']}",
+        f"{counters['instructions']:,} warp instructions, {counters['tensor.flops']:,} FLOPs",
+        f"sanitizer: {found['verdict']}",
         f"against an FP64 product: relative RMS error {found['relative_rms']:.2e}",
         f"against the arithmetic of {found['unit']}: {bits}",
     )
