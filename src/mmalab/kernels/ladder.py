@@ -7,32 +7,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 
 from mmalab.kernels.sm80_mma import ffma, gemm, textbook
 from mmalab.ptx.kernel import Kernel
 
-__all__ = ["ladder"]
+__all__ = ["WHAT", "ladder"]
 
 Factory = Callable[[int, int, int], Kernel]
+_WIDE = (64, 64)
+
+_ROWS: tuple[tuple[str, str, Factory], ...] = (
+    ("ffma", "FP32 on CUDA cores, 8 x 8 of C a thread", ffma),
+    ("textbook", "WMMA, 16 x 16 of C a warp, fragments from global memory", textbook),
+    ("plain_2", "cp.async, ldmatrix, shared tiles, 2 stages", partial(gemm, layout="plain",
+                                                                      stages=2)),
+    ("plain_3", "3 stages", partial(gemm, layout="plain", stages=3)),
+    ("padded_2", "80-byte rows: no bank conflicts", partial(gemm, layout="padded", stages=2)),
+    ("padded_3", "3 stages, but 60 KB a block", partial(gemm, layout="padded", stages=3)),
+    ("swizzled_2", "XOR instead of padding", partial(gemm, layout="swizzled", stages=2)),
+    ("swizzled_3", "3 stages in 48 KB", partial(gemm, layout="swizzled", stages=3)),
+    ("swizzled_3_64x64", "64 x 64 of C a warp: fewer ldmatrix", partial(gemm, warp_tile=_WIDE)),
+    ("f16", "f16 inputs", partial(gemm, dtype="f16")),
+    ("f16_f16", "f16 accumulation", partial(gemm, dtype="f16", accumulate="f16")),
+    ("f16_f16_64x64", "and 64 x 64 of C a warp", partial(gemm, dtype="f16", accumulate="f16",
+                                                         warp_tile=_WIDE)),
+    ("tf32", "tf32 inputs, 16 values of K a slice", partial(gemm, dtype="tf32")),
+    ("s8", "8-bit integers, 64 values of K a slice", partial(gemm, dtype="s8")),
+    ("e4m3", "FP8, 64 values of K a slice", partial(gemm, dtype="e4m3")),
+    ("e4m3_promoted", "partial sums of 64 k added in FP32", partial(gemm, dtype="e4m3",
+                                                                   promote_every=64)),
+    ("e4m3_f16", "FP8 with f16 accumulation", partial(gemm, dtype="e4m3", accumulate="f16")),
+    ("e4m3_f16_64x64", "and 64 x 64 of C a warp", partial(gemm, dtype="e4m3", accumulate="f16",
+                                                          warp_tile=_WIDE)),
+)
+
+#: What each rung changes, in words.
+WHAT: Mapping[str, str] = MappingProxyType({name: words for name, words, _ in _ROWS})
 
 
 def ladder() -> dict[str, Factory]:
     """Every rung that takes sizes. All store B as N x K and write C row-major."""
-    rungs: dict[str, Factory] = {"ffma": ffma, "textbook": textbook}
-    for layout in ("plain", "padded", "swizzled"):
-        for stages in (2, 3):
-            rungs[f"{layout}_{stages}"] = partial(gemm, layout=layout, stages=stages)
-    wide = (64, 64)
-    rungs["swizzled_3_64x64"] = partial(gemm, warp_tile=wide)
-    rungs["f16"] = partial(gemm, dtype="f16")
-    rungs["f16_f16"] = partial(gemm, dtype="f16", accumulate="f16")
-    rungs["f16_f16_64x64"] = partial(gemm, dtype="f16", accumulate="f16", warp_tile=wide)
-    rungs["tf32"] = partial(gemm, dtype="tf32")
-    rungs["s8"] = partial(gemm, dtype="s8")
-    rungs["e4m3"] = partial(gemm, dtype="e4m3")
-    rungs["e4m3_promoted"] = partial(gemm, dtype="e4m3", promote_every=64)
-    rungs["e4m3_f16"] = partial(gemm, dtype="e4m3", accumulate="f16")
-    rungs["e4m3_f16_64x64"] = partial(gemm, dtype="e4m3", accumulate="f16", warp_tile=wide)
-    return rungs
+    return {name: factory for name, _, factory in _ROWS}
