@@ -22,6 +22,7 @@ from functools import lru_cache
 
 from mmalab.errors import UnsupportedInstruction, UsageError
 from mmalab.isa.form import Form, Fragment
+from mmalab.numerics import native
 from mmalab.numerics.decode_ir import exponent_kind, exponents, values
 from mmalab.numerics.fragment_exact_ir import Bits, Double, Integer
 from mmalab.numerics.fragment_places import COLUMNS, LANES, Places, places_of
@@ -48,6 +49,8 @@ def _problem(unit: Unit, form: Form) -> str:
         return "C and D differ in type"
     if places_of(form) is None:
         return "its fragments are not quads of rows and columns"
+    if unit.algorithm in ("tfs", "rewrite") and not native.processor().converts_halves:
+        return "this processor does not convert FP16 numbers"
     return ""
 
 

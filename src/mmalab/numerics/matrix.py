@@ -58,7 +58,7 @@ def multiply(unit: Unit, a: Words, b: Words, c: Words, *, k: int = 0,
     if not has_kernel(unit) or (size < _SMALL and not cpu):
         return reference.multiply(unit, a, b, c, k=k)
     target = native.processor(cpu)
-    if not target.has("f16c"):
+    if not target.converts_halves:
         return reference.multiply(unit, a, b, c, k=k)
     return _Product(unit, k or unit.k, a, b, c, cpu).run(threads or usable_cores())
 

@@ -60,6 +60,11 @@ class Processor:
         return f"+{feature}" in self.features.split(",")
 
     @property
+    def converts_halves(self) -> bool:
+        """Whether FP16 conversions are instructions (else LLVM calls a library that is not there)."""
+        return self.has("f16c") or self.triple.startswith(("aarch64", "arm64"))
+
+    @property
     def vector_bits(self) -> int:
         """Width of the widest comfortable vector register."""
         return 512 if self.has("avx512f") else 256 if self.has("avx2") else 128
