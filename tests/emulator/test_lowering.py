@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
-from emulation import HEAD, interpret, kernel_text, program_of, run_kernel
+from emulation import HEAD, interpret, kernel_text, program_of, quantum, run_kernel
 
 from mmalab.emulator.interpret import Interpreter
 from mmalab.emulator.liveness import live_slots, reads_of, writes_of
 from mmalab.emulator.lower import lower
 from mmalab.emulator.program import Addr, Imm, Symbol, Unused
 from mmalab.emulator.run import emulate
-from mmalab.errors import UnknownForm, UnsupportedInstruction, UsageError
+from mmalab.errors import LimitExceeded, UnknownForm, UnsupportedInstruction, UsageError
 from mmalab.ptx import parse
 
 MODULE = """
@@ -72,13 +74,50 @@ def test_calls_through_a_table(index, want):
     assert _value(body)[0] == want
 
 
-def test_recursion_is_refused_only_when_reached():
-    """A recursive call is an error by name where a lane reaches it, and harmless elsewhere."""
-    body = "mov.u32 %r1, 1; mov.u32 %r2, 9; setp.eq.u32 %p1, %r1, {}; @%p1 bra OUT;" \
-           + CALL.format("endless", "") + "OUT:"
-    assert _value(body.replace("{}", "1", 1).replace("{{", "{").replace("}}", "}"))[0] == 9
-    with pytest.raises(UnsupportedInstruction, match="recurse"):
-        _value(body.replace("{}", "0", 1).replace("{{", "{").replace("}}", "}"))
+RECURSIVE = """
+.func (.param .b32 r) factorial(.param .b32 a) {
+ .reg .b32 %r<5>; .reg .pred %p<2>; .param .b32 x; .param .b32 y; .local .align 4 .b8 own[4];
+ ld.param.b32 %r1, [a]; st.local.u32 [own], %r1; mov.u32 %r4, 1;
+ setp.lt.u32 %p1, %r1, 2; @%p1 bra OUT; sub.u32 %r2, %r1, 1; st.param.b32 [x], %r2;
+ call (y), factorial, (x); ld.param.b32 %r3, [y]; ld.local.u32 %r2, [own];
+ setp.ne.u32 %p1, %r1, %r2; @%p1 trap; mul.lo.u32 %r4, %r3, %r1;
+OUT: st.param.b32 [r], %r4; ret; }
+.func (.reg .u32 r) odd(.reg .u32 a);
+.func (.reg .u32 r) even(.reg .u32 a) { .reg .pred p; .reg .u32 b; mov.u32 r, 1;
+ setp.eq.u32 p, a, 0; @p ret; sub.u32 b, a, 1; call (r), odd, (b); ret; }
+.func (.reg .u32 r) odd(.reg .u32 a) { .reg .pred p; .reg .u32 b; mov.u32 r, 0;
+ setp.eq.u32 p, a, 0; @p ret; sub.u32 b, a, 1; call (r), even, (b); ret; }
+"""
+
+
+@pytest.mark.parametrize("size", [1, 64])
+def test_recursive_functions_keep_their_invocations_apart(size):
+    """Lanes recurse to different depths; registers and local memory come back."""
+    out = np.zeros((2, 13), np.uint32)
+    body = """mov.u32 %r1, %tid.x; { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1;
+    call (b), factorial, (a); ld.param.b32 %r2, [b]; } call (%r3), even, (%r1);
+    mul.wide.u32 %rd1, %r1, 4; add.s64 %rd2, %rd40, %rd1; st.global.u32 [%rd2], %r2;
+    st.global.u32 [%rd2+52], %r3; ret;"""
+    run = run_kernel(body, [out], block=13, module=RECURSIVE, executor=quantum(size))
+    assert run.findings == []
+    assert out[0].tolist() == [math.factorial(n) for n in range(13)]
+    assert out[1].tolist() == [1 - n % 2 for n in range(13)]
+
+
+def test_endless_recursion_ends():
+    """A function that calls itself for ever meets the depth limit."""
+    with pytest.raises(LimitExceeded, match="nested calls"):
+        _value("mov.u32 %r1, 1;" + CALL.format("endless", ""))
+
+
+def test_functions_without_a_body_are_refused_only_when_reached():
+    """A call of vprintf is an error by name where a lane reaches it, and harmless elsewhere."""
+    module = ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 v);\n"
+    body = """mov.u64 %rd3, 0; mov.u32 %r1, 1; setp.eq.u32 %p1, %r1, {}; @%p1 bra OUT;
+    {{ .param .b64 a; .param .b64 b; .param .b32 c; call (c), vprintf, (a, b); }} OUT: ret;"""
+    assert run_kernel(body.format(1), [], block=1, module=module).findings == []
+    with pytest.raises(UnsupportedInstruction, match="vprintf"):
+        run_kernel(body.format(0), [], block=1, module=module)
 
 
 def test_scopes_have_their_own_registers_and_labels():

@@ -9,7 +9,7 @@ from mmalab.emulator.program import BasicBlock, Site, Target
 
 __all__ = ["basic_blocks", "undefined_registers"]
 
-_ENDS = frozenset({"bra", "brx.idx", "exit", "ret", "trap"})
+_ENDS = frozenset({"bra", "brx.idx", "exit", "ret", "trap", "call.jump", "call.return"})
 
 
 def _targets(site: Site) -> tuple[int, ...]:
@@ -22,11 +22,15 @@ def basic_blocks(sites: Sequence[Site]) -> tuple[BasicBlock, ...]:
     leaders |= {site.index + 1 for site in sites if site.form.family in _ENDS}
     starts = sorted(x for x in leaders if x < len(sites))
     number = {start: index for index, start in enumerate(starts)}
+    # A procedure may return behind any jump to a procedure.
+    returns = [number[s.index + 1] for s in sites if s.form.family == "call.jump"]
     blocks = []
     for index, start in enumerate(starts):
         stop = starts[index + 1] if index + 1 < len(starts) else len(sites)
         last = sites[stop - 1]
         following = [number[t] for t in _targets(last) if t in number]
+        if last.form.family == "call.return":
+            following.extend(returns)
         if (last.form.family not in _ENDS or last.guard is not None) and stop in number:
             following.append(number[stop])
         blocks.append(BasicBlock(index, start, stop, tuple(dict.fromkeys(following))))

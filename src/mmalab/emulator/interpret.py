@@ -32,7 +32,7 @@ _BREAKING = frozenset({
     "bar.warp.sync", "shfl.sync", "vote.sync", "match.sync", "redux.sync", "elect.sync",
     "mbarrier.test_wait", "mbarrier.try_wait", "mma.sync", "mma.sp", "wmma.load", "wmma.mma",
     "wmma.store", "ldmatrix", "stmatrix", "movmatrix", "nanosleep",
-    "barrier.cluster.arrive", "barrier.cluster.wait",
+    "barrier.cluster.arrive", "barrier.cluster.wait", "call.jump", "call.return",
 })
 _MAX_INSTRUCTIONS = 1 << 28
 #: Scheduling decisions after which a run without its own limit ends, a few minutes of them.

@@ -8,21 +8,20 @@ that the caller filled::
     call (retval0), twice, (param0);    ->   (twice's body: ld.local.b32 r2, [16] ...)
     ld.param.b32 %r2, [retval0+0];           ld.local.b32 r1, [20]
 
-A call through a register becomes a chain of comparisons with the functions whose address the
-module takes. Recursion, and functions without a body (vprintf, malloc), stay ``call`` sites, which
-are refused by name when a lane reaches them.
+Recursive functions and calls through registers: see :mod:`mmalab.emulator.calls`.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from mmalab.emulator.calls import Calls, Frame
 from mmalab.emulator.flow import basic_blocks, undefined_registers
 from mmalab.emulator.memory import FIRST_BUFFER_TAG, TAG_SHIFT
 from mmalab.emulator.operands import Resolver
-from mmalab.emulator.program import SHARED_START, Imm, Op, Program, Site, Target
+from mmalab.emulator.program import SHARED_START, Op, Program, Site, Target
 from mmalab.emulator.scope import Reach, Scope, Slots, VariableAt, reachable
 from mmalab.emulator.symbols import (
     FUNCTION_TAG,
@@ -36,16 +35,12 @@ from mmalab.isa.form import Form
 from mmalab.isa.lookup import find, in_later_issue
 from mmalab.ptx.nodes import (
     Block,
-    Call,
     Directive,
     Function,
     Instruction,
     Label,
     Module,
-    Name,
-    Operand,
     Parameter,
-    Register,
     RegisterDeclaration,
     Statement,
     Variable,
@@ -73,7 +68,7 @@ def lower(module: Module, entry: str | None = None) -> Program:
     key = (module.text, function.name)
     program = _PROGRAMS.get(key) if module.text else None
     if program is None:
-        program = _Lowering(module, function).program()
+        program = Lowering(module, function).program()
         if module.text:
             _PROGRAMS[key] = program
             if len(_PROGRAMS) > _KEPT:
@@ -93,16 +88,7 @@ def entry_named(module: Module, name: str | None) -> Function:
     return entries[name]
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """One copy of a function that is being inlined."""
-
-    function: Function
-    end: int
-    stack: tuple[str, ...]
-
-
-class _Lowering:
+class Lowering:
     """The state of one lowering."""
 
     def __init__(self, module: Module, entry: Function) -> None:
@@ -119,6 +105,7 @@ class _Lowering:
         self._place_globals()
         self._place_shared()
         self.resolver = Resolver(self.slots, self.functions)
+        self.calls = Calls(self)
 
     # --- variables ----------------------------------------------------------------------------
 
@@ -164,7 +151,7 @@ class _Lowering:
         for variable in own:
             self.top.variables[variable.name] = VariableAt("shared", at["", variable.name])
 
-    def _local(self, thing: Variable | Parameter) -> int:
+    def local(self, thing: Variable | Parameter) -> int:
         (offset,), self.local_end = place([(byte_size(thing), alignment(thing))], self.local_end)
         return offset
 
@@ -177,10 +164,11 @@ class _Lowering:
         offsets, size = place((byte_size(p), alignment(p)) for p in entry.parameters)
         for parameter, offset in zip(entry.parameters, offsets, strict=True):
             scope.variables[parameter.name] = VariableAt("param", offset)
-        end = self._new_label()
-        self._statements(entry.body or (), scope, _Frame(entry, end, (entry.name,)))
+        end = self.new_label()
+        self.statements(entry.body or (), scope, Frame(entry, end, (entry.name,)))
         self.labels[end] = len(self.sites)
-        self._emit("exit", (), line=entry.line, text="exit; // the end of the text")
+        self.emit("exit", (), line=entry.line, text="exit; // the end of the text")
+        self.calls.lower_procedures()
         sites = tuple(self._patched(site) for site in self.sites)
         blocks = basic_blocks(sites)
         params = tuple((o, byte_size(p), p.type, bool(p.dims))
@@ -196,27 +184,27 @@ class _Lowering:
     def _patched(self, site: Site) -> Site:
         operands = tuple(
             Target(tuple(self.labels[label] for label in op.sites)) if isinstance(op, Target)
-            else op for op in site.operands)
+            else op for op in self.calls.filled(site))
         return replace(site, operands=operands)
 
-    def _new_label(self) -> int:
+    def new_label(self) -> int:
         label = len(self.labels)
         self.labels[label] = -1
         return label
 
     # --- statements ---------------------------------------------------------------------------
 
-    def _statements(self, statements: Sequence[Statement], scope: Scope, frame: _Frame) -> None:
+    def statements(self, statements: Sequence[Statement], scope: Scope, frame: Frame) -> None:
         for statement in statements:
             if isinstance(statement, Label):
-                scope.labels[statement.name] = self._new_label()
+                scope.labels[statement.name] = self.new_label()
             elif isinstance(statement, Directive) and statement.name == ".branchtargets":
                 names = [name.strip() for name in statement.arguments.split(",")]
                 scope.tables[statement.label] = names
         for statement in statements:
             self._statement(statement, scope, frame)
 
-    def _statement(self, statement: Statement, scope: Scope, frame: _Frame) -> None:
+    def _statement(self, statement: Statement, scope: Scope, frame: Frame) -> None:
         if isinstance(statement, Instruction):
             self._instruction(statement, scope, frame)
         elif isinstance(statement, Label):
@@ -227,148 +215,44 @@ class _Lowering:
         elif isinstance(statement, Variable):
             self._variable(statement, scope, frame)
         elif isinstance(statement, Block):
-            self._statements(statement.statements, Scope(scope), frame)
+            self.statements(statement.statements, Scope(scope), frame)
 
-    def _variable(self, variable: Variable, scope: Scope, frame: _Frame) -> None:
+    def _variable(self, variable: Variable, scope: Scope, frame: Frame) -> None:
         if variable.space == "shared":
             at = self.shared_in[frame.function.name, variable.name]
             scope.variables[variable.name] = VariableAt("shared", at)
         elif variable.space in ("local", "param"):
-            scope.variables[variable.name] = VariableAt("local", self._local(variable))
+            scope.variables[variable.name] = VariableAt("local", self.local(variable))
         else:
             raise UsageError(f".{variable.space} variable {variable.name} in a function",
                              "only shared, local and param variables are declared there",
                              where=f"line {variable.line} of the PTX text")
 
-    def _instruction(self, node: Instruction, scope: Scope, frame: _Frame) -> None:
+    def _instruction(self, node: Instruction, scope: Scope, frame: Frame) -> None:
         head = node.opcode.partition(".")[0]
         guard = self.resolver.guard(node, scope)
         if head == "call":
-            self._call(node, scope, frame, guard)
-        elif head == "ret" and len(frame.stack) == 1:
-            self._emit("exit", (), line=node.line, text=node.text, guard=guard)
+            self.calls.call(node, scope, frame, guard)
+        elif head == "ret" and frame.function is self.entry:
+            self.emit("exit", (), line=node.line, text=node.text, guard=guard)
         elif head == "ret":
-            self._emit("bra", (Target((frame.end,)),), line=node.line, text=node.text, guard=guard)
+            self.emit("bra", (Target((frame.end,)),), line=node.line, text=node.text, guard=guard)
         else:
             opcode = self.resolver.spelled(node, scope)
             form = form_of(opcode, node.line)
             operands = self.resolver.operands(form, node, scope)
-            self._append(form, operands, node.line, node.text, guard)
+            self.append(form, operands, node.line, node.text, guard)
 
-    def _emit(self, opcode: str, operands: tuple[Op, ...], *, line: int, text: str,
+    def emit(self, opcode: str, operands: tuple[Op, ...], *, line: int, text: str,
               guard: tuple[int, bool] | None = None) -> None:
-        self._append(find(opcode), operands, line, text, guard)
+        self.append(find(opcode), operands, line, text, guard)
 
-    def _append(self, form: Form, operands: tuple[Op, ...], line: int, text: str,
+    def append(self, form: Form, operands: tuple[Op, ...], line: int, text: str,
                 guard: tuple[int, bool] | None) -> None:
         if len(self.sites) >= _MAX_SITES:
             raise LimitExceeded(f"{_MAX_SITES} instructions after inlining",
                                 "the kernel is too large to lower")
         self.sites.append(Site(len(self.sites), line, form, operands, guard, text))
-
-    # --- calls --------------------------------------------------------------------------------
-
-    def _call(self, node: Instruction, scope: Scope, frame: _Frame,
-              guard: tuple[int, bool] | None) -> None:
-        operand = node.operands[0]
-        if not isinstance(operand, Call):
-            raise UsageError(node.text.strip(), "a call without its operands")
-        behind = self._new_label()
-        if guard is not None:
-            self._emit("bra", (Target((behind,)),), line=node.line, text=node.text,
-                       guard=(guard[0], not guard[1]))
-        if isinstance(operand.target, Name):
-            function = self.module.function(operand.target.name)
-            self._inline(function, operand, node, scope, frame)
-        else:
-            self._call_by_address(operand, node, scope, frame, behind)
-        self.labels[behind] = len(self.sites)
-
-    def _call_by_address(self, call: Call, node: Instruction, scope: Scope, frame: _Frame,
-                         behind: int) -> None:
-        """Compare with each function whose address is known, and inline the one that fits."""
-        target = self.resolver.value(call.target, "b64", scope)
-        fits = self.slots.fresh("pred", "function")
-        for name in self.reach.addressed:
-            function = self.module.function(name)
-            if function is None or len(function.parameters) != len(call.arguments):
-                continue
-            other = self._new_label()
-            self._emit("setp.ne.b64", (fits, target, Imm(self.functions[name])), line=node.line,
-                       text=node.text)
-            self._emit("bra", (Target((other,)),), line=node.line, text=node.text,
-                       guard=(fits.slot, False))
-            self._inline(function, call, node, scope, frame)
-            self._emit("bra", (Target((behind,)),), line=node.line, text=node.text)
-            self.labels[other] = len(self.sites)
-        self._emit("call", (), line=node.line, text=node.text)
-
-    def _inline(self, function: Function | None, call: Call, node: Instruction, scope: Scope,
-                frame: _Frame) -> None:
-        if function is None or function.body is None or function.name in frame.stack:
-            self._emit("call", (), line=node.line, text=node.text)
-            return
-        inner = Scope(self.top)
-        for parameter, argument in zip(function.parameters, call.arguments, strict=True):
-            self._pass(parameter, argument, inner, scope, node)
-        for result, place_ in zip(function.results, call.results, strict=False):
-            self._bind_result(result, place_, inner, scope)
-        end = self._new_label()
-        self._statements(function.body, inner,
-                         _Frame(function, end, (*frame.stack, function.name)))
-        self.labels[end] = len(self.sites)
-        for result, place_ in zip(function.results, call.results, strict=False):
-            self._take_result(result, place_, inner, scope, node)
-
-    def _pass(self, parameter: Parameter, argument: Operand, inner: Scope, outer: Scope,
-              node: Instruction) -> None:
-        """Give an argument its parameter's name inside the copy."""
-        name = parameter.name
-        if parameter.space == "reg":
-            inner.declare(name, parameter.type, None, "")
-            value = self.resolver.value(argument, parameter.type, outer)
-            kind = _move_type(parameter.type)
-            self._emit(f"mov.{kind}", (self.resolver.register(name, inner), value),
-                       line=node.line, text=node.text)
-            return
-        if isinstance(argument, Name):
-            found = outer.variable(argument.name)
-            if found is not None and found.space == "local":
-                inner.variables[name] = found
-                return
-        at = self._local(parameter)
-        inner.variables[name] = VariableAt("local", at)
-        value = self.resolver.value(argument, parameter.type, outer)
-        self._emit(f"st.local.{parameter.type}", (self.resolver.at("local", at), value),
-                   line=node.line, text=node.text)
-
-    def _bind_result(self, result: Parameter, target: Operand, inner: Scope,
-                     outer: Scope) -> None:
-        if result.space == "reg":
-            inner.declare(result.name, result.type, None, "")
-            return
-        found = outer.variable(target.name) if isinstance(target, Name) else None
-        inner.variables[result.name] = found or VariableAt("local", self._local(result))
-
-    def _take_result(self, result: Parameter, target: Operand, inner: Scope, outer: Scope,
-                     node: Instruction) -> None:
-        """Results in registers, or passed to registers, are copied out."""
-        register = self.resolver.register(result.name, inner) if result.space == "reg" else None
-        if isinstance(target, Register):
-            home = self.resolver.register(target.name, outer)
-            if register is not None:
-                self._emit(f"mov.{_move_type(result.type)}", (home, register), line=node.line,
-                           text=node.text)
-            else:
-                at = inner.variables[result.name].address
-                self._emit(f"ld.local.{result.type}", (home, self.resolver.at("local", at)),
-                           line=node.line, text=node.text)
-        elif register is not None and isinstance(target, Name):
-            found = outer.variable(target.name)
-            if found is not None:
-                self._emit(f"st.local.{result.type}",
-                           (self.resolver.at("local", found.address), register),
-                           line=node.line, text=node.text)
 
 
 def form_of(opcode: str, line: int) -> Form:

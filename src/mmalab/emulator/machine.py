@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mmalab.emulator.async_engine import AsyncEngine
 from mmalab.emulator.barriers import CtaBarriers
+from mmalab.emulator.call_stack import CallStack
 from mmalab.emulator.clusters import ClusterBarriers
 from mmalab.emulator.events import Event, Listener
 from mmalab.emulator.execute import EXECUTORS
@@ -79,6 +80,7 @@ class Machine:
         self.cluster_barriers = ClusterBarriers(self)
         self.engine = AsyncEngine(self)
         self.mbarriers = Mbarriers(self)
+        self.call_stack = CallStack(self)
         #: row -> what its parked lanes wait for.
         self.waits: dict[int, dict[str, Any]] = {}
 

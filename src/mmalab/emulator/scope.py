@@ -136,11 +136,13 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Functions that an entry may call, names they mention, functions whose address is taken."""
+    """Functions that an entry may call, names they mention, functions whose address is taken, and
+    functions that may call themselves."""
 
     functions: tuple[Function, ...]
     names: frozenset[str]
     addressed: tuple[str, ...]
+    recursive: frozenset[str]
 
 
 def reachable(module: Module, entry: Function) -> Reach:
@@ -148,10 +150,15 @@ def reachable(module: Module, entry: Function) -> Reach:
     by_name = {f.name: f for f in module.functions if f.body is not None}
     in_data = _addressed_in_data(module, by_name)
     pending, seen, names, addressed = [entry], {entry.name: entry}, set[str](), list(in_data)
+    indirectly: set[str] = set()
+    calls: dict[str, set[str]] = {}
     while pending:
         function = pending.pop()
         for instruction in function.instructions():
             called, other, indirect = _mentions(instruction)
+            calls.setdefault(function.name, set()).update(called)
+            if indirect:
+                indirectly.add(function.name)
             names |= other
             addressed += [n for n in sorted(other) if n in by_name and n not in addressed]
             more = called | (set(addressed) if indirect else set())
@@ -159,7 +166,23 @@ def reachable(module: Module, entry: Function) -> Reach:
                 if name in by_name and name not in seen:
                     seen[name] = by_name[name]
                     pending.append(by_name[name])
-    return Reach(tuple(seen.values()), frozenset(names), tuple(dict.fromkeys(addressed)))
+    for name in indirectly:
+        calls[name] |= set(addressed)
+    return Reach(tuple(seen.values()), frozenset(names), tuple(dict.fromkeys(addressed)),
+                 frozenset(name for name in calls if _reaches(calls, name, name)))
+
+
+def _reaches(calls: dict[str, set[str]], start: str, goal: str) -> bool:
+    """Whether some chain of calls leads from `start` to `goal`."""
+    pending, seen = list(calls.get(start, ())), set[str]()
+    while pending:
+        name = pending.pop()
+        if name == goal:
+            return True
+        if name not in seen:
+            seen.add(name)
+            pending.extend(calls.get(name, ()))
+    return False
 
 
 def _addressed_in_data(module: Module, functions: dict[str, Function]) -> list[str]:

@@ -18,6 +18,6 @@ from mmalab.emulator.execute import (
 from mmalab.emulator.execute.registry import EXECUTORS, fidelity_of
 
 __all__ = [
-    "EXECUTORS", "arithmetic", "atomic", "barrier", "bits", "cluster", "compare", "control", "convert",
-    "fidelity_of", "matrix_copy", "memory", "mma", "video", "warp",
+    "EXECUTORS", "arithmetic", "atomic", "barrier", "bits", "cluster", "compare", "control",
+    "convert", "fidelity_of", "matrix_copy", "memory", "mma", "video", "warp",
 ]

@@ -72,8 +72,29 @@ def _trap(lanes: Lanes) -> None:
 
 @executes("call")
 def _call(lanes: Lanes) -> None:
-    raise lanes.refuse("only calls of functions of this module that do not recurse are executed: "
+    raise lanes.refuse("only functions with a body in this module can be called: "
                        + lanes.site.text.strip())
+
+
+@executes("call.push")
+def _push(lanes: Lanes) -> None:
+    lanes.machine.call_stack.push(lanes)
+
+
+@executes("call.pop")
+def _pop(lanes: Lanes) -> None:
+    lanes.machine.call_stack.pop(lanes)
+
+
+@executes("call.jump")
+def _call_procedure(lanes: Lanes) -> None:
+    lanes.machine.call_stack.link(lanes)
+    lanes.jump(_targets(lanes, 0)[0], lanes.mask)
+
+
+@executes("call.return")
+def _return(lanes: Lanes) -> None:
+    lanes.jump(lanes.machine.call_stack.back(lanes), lanes.mask)
 
 
 @executes("nanosleep", "pmevent", "pmevent.mask", "setmaxnreg", "griddepcontrol.wait",

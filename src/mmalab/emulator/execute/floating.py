@@ -43,7 +43,7 @@ def _read(lanes: Lanes, index: int) -> NDArray[Any]:
 def saturate(numbers: Floats) -> Floats:
     """Clamp to [0, 1]; NaN becomes +0."""
     zero, one = numbers.dtype.type(0), numbers.dtype.type(1)
-    return np.where(numbers > 0, np.minimum(numbers, one), zero)
+    return np.asarray(np.where(numbers > 0, np.minimum(numbers, one), zero))
 
 
 def canonical(numbers: Floats) -> NDArray[Any]:

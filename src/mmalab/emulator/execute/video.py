@@ -52,7 +52,9 @@ def _finish(lanes: Lanes, exact: Numbers, dtype: str) -> None:
         kept = exact.astype(np.uint32)
         first = (kept.view(np.int32) if signed else kept).astype(np.int64)
         c = _numbers(lanes, 3, dtype)
-        exact = {"add": operator.add, "min": np.minimum, "max": np.maximum}[op](first, c)
+        second: dict[str, Callable[[Numbers, Numbers], Any]] = {
+            "add": operator.add, "min": np.minimum, "max": np.maximum}
+        exact = second[op](first, c)
     lanes.write(0, exact.astype(np.uint32))
 
 
@@ -75,7 +77,7 @@ def _multiply_add(lanes: Lanes) -> None:
     a, b = (_numbers(lanes, i, lanes.modifier(t)) for i, t in ((1, "atype"), (2, "btype")))
     dtype = lanes.modifier("dtype")
     total = a * b + _numbers(lanes, 3, dtype) + lanes.has("po")
-    total >>= {"": 0, "shr7": 7, "shr15": 15}[lanes.modifier("scale")]
+    total = total >> {"": 0, "shr7": 7, "shr15": 15}[lanes.modifier("scale")]
     if lanes.has("sat"):
         total = _clamp(total, 32, signed=is_signed(dtype))
     lanes.write(0, total.astype(np.uint32))
