@@ -61,7 +61,7 @@ class Processor:
 
     @property
     def converts_halves(self) -> bool:
-        """Whether FP16 conversions are instructions; else LLVM calls a library that is not there."""
+        """Whether FP16 conversions are instructions; else LLVM calls a library we lack."""
         return self.has("f16c") or self.triple.startswith(("aarch64", "arm64"))
 
     @property
