@@ -3,8 +3,8 @@
 A sanitized run takes two passes at most. The first runs compiled code under the race filter
 (:mod:`mmalab.emulator.native.watch`): it proves most kernels clean at a small cost. What it cannot
 prove, or any finding, leads to the second: the arrays are put back and the kernel runs again under
-the happens-before model, which alone reports. Where a whole second pass would take minutes, only the
-suspect CTAs go through it, and the run's fidelity says so::
+the happens-before model, which alone reports. Where a whole second pass would take minutes, only
+the suspect CTAs go through it, and the run's fidelity says so::
 
     filter: 64 CTAs, 2 suspect  ->  exact model over CTAs 17 and 18, outputs of the first pass
 """

@@ -1,9 +1,9 @@
 """The agreement between compiled code and Python: where every pointer and number lies.
 
-A launch is executed by *threaded code*: the program is an array of instruction records, each with the
-address of a primitive (one compiled function per instruction form) and the places of its operands;
-``run_cta(context)`` walks it warp by warp. Everything works on the machine's own arrays (see
-:mod:`mmalab.emulator.state`), so the NumPy executors can take over before any instruction.
+A launch is executed by *threaded code*: the program is an array of instruction records, each with
+the address of a primitive (one compiled function per instruction form) and the places of its
+operands; ``run_cta(context)`` walks it warp by warp. Everything works on the machine's own arrays
+(see :mod:`mmalab.emulator.state`), so the NumPy executors can take over before any instruction.
 
 An operand's place is a 32-bit word: the number of a base pointer in the top four bits, a byte
 offset below. Literals and special registers lie in memory as whole vectors of 32 lanes, so that
@@ -30,7 +30,7 @@ class Context(IntEnum):
     P_STRIDE = 6
     PC = 7                # i32 [rows][32] site numbers
     STATUS = 8            # u8 [rows][32], see state.Status
-    AVOID = 9             # i32 [rows]: site that used up its fuel while lanes stood elsewhere, plus 1
+    AVOID = 9             # i32 [rows]: site that used up its fuel with lanes elsewhere, plus 1
     STANDING = 10         # i32 [rows]: site at which a warp waits for Python, or -1
     CONSTANTS = 11        # literals, as vectors
     SPECIALS = 12         # u32 [kinds][32] of the CTA

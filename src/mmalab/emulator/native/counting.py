@@ -16,8 +16,8 @@ def _bytes_per_lane(site: Site) -> tuple[int, int]:
     """(read, written) bytes of global memory per active lane."""
     family, modifiers = site.form.family, site.form.modifiers
     if family == "cp.async":
-        size = site.operands[2]
-        return (size.word if isinstance(size, Imm) else 0), 0
+        amount = site.operands[2]
+        return (amount.word if isinstance(amount, Imm) else 0), 0
     if family not in ("ld", "ldu", "st") or modifiers.get("space", "global") != "global":
         return 0, 0
     op = site.operands[1 if family == "st" else 0]

@@ -88,7 +88,7 @@ class ThreadedScheduler(Interpreter):
         specials = _aligned(np.stack([cta_specials(shape, shape.cta_coordinates(linear))
                                       for linear in state.ctas.tolist()]))
         self._keep = (tid, table, specials)
-        fixed = {
+        fixed: dict[Context, NDArray[Any]] = {
             c.CODE: self.code.records, c.R: state.r, c.Q: state.q, c.P: state.p, c.PC: state.pc,
             c.STATUS: state.status, c.AVOID: self._avoid, c.STANDING: self._standing,
             c.CONSTANTS: self.code.constants, c.TID: tid, c.TAGS: table.pointers,

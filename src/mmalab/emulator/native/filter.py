@@ -3,12 +3,13 @@
 The exact model (:mod:`mmalab.sanitizer`) follows every lane's clock and is too slow for a large
 matmul. This filter knows less: epochs per warp that move on at CTA barriers, groups of cp.async per
 warp, who wrote a word last and who read it since. What it cannot prove ordered it calls *suspect*;
-suspects are run again under the exact model, which alone reports. It may doubt what is clean, it must
-not trust what is not.
+suspects are run again under the exact model, which alone reports. It may doubt what is clean, it
+must not trust what is not.
 
 A shared word's cell says who wrote it last (`actor`: warp w, or the copies of warp w as W + w), in
 which epoch or copy group (`count`), which lane, which bytes were ever written; an array beside it
-holds the epoch of the last read by each warp. ``clock[w][actor]`` is what warp w knows of an actor::
+holds the epoch of the last read by each warp. ``clock[w][actor]`` is what warp w knows of an
+actor::
 
     write by warp 0 in epoch 3      cell = (actor 0, count 3)
     bar.sync                        every row of clock takes the maximum; epochs move to 4

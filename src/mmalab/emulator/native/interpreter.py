@@ -3,9 +3,9 @@
 ``run_warp(context, row)`` takes the running lanes with the lowest program counter and goes on with
 them until they part, wait, stop or run out of fuel. With all 32 lanes together a program counter is
 a local variable; a divergent warp looks again at every place where control can come from elsewhere
-(LEADER), so lanes meet behind a branch. When a warp has used up its fuel while lanes stood elsewhere,
-it next takes the lowest site *above* the one that spun, so a lane that others wait for gets its
-turn.
+(LEADER), so lanes meet behind a branch. When a warp has used up its fuel while lanes stood
+elsewhere, it next takes the lowest site *above* the one that spun, so a lane that others wait for
+gets its turn.
 
 ``run_cta(context)`` goes round the CTA's warps and completes barrier 0 for whole CTAs. It returns
 when no warp can go on without Python (see :class:`Reason`).
@@ -14,7 +14,14 @@ when no warp can go on without Python (see :class:`Reason`).
 from __future__ import annotations
 
 from mmalab.emulator.native.abi import (
-    RECORD_WORDS, Base, Code, Context, Flag, Kind, Reason, Record,
+    RECORD_WORDS,
+    Base,
+    Code,
+    Context,
+    Flag,
+    Kind,
+    Reason,
+    Record,
 )
 from mmalab.emulator.native.emit import FunctionWriter, Value, const, vector
 from mmalab.emulator.native.primitive import V1, V32
@@ -313,7 +320,7 @@ class _WarpWriter:
 
 
 def run_warp() -> FunctionWriter:
-    """``i32 run_warp(context, row)``."""
+    """Write ``i32 run_warp(context, row)``."""
     return _WarpWriter().write()
 
 
@@ -444,5 +451,5 @@ class _CtaWriter:
 
 
 def run_cta(*, watched: bool) -> FunctionWriter:
-    """``i32 run_cta(context)``; `watched`: barriers also move the race filter's clocks."""
+    """Write ``i32 run_cta(context)``; `watched`: barriers move the race filter's clocks too."""
     return _CtaWriter(watched=watched).write()

@@ -171,7 +171,7 @@ class PrimitiveWriter:
                            VF32 if width(type_) == 32 else VF64)
 
     def address(self, index: int, bits: int) -> Value:
-        """[base + offset] of an address operand as <32 x iN>; the offset is an operand place too."""
+        """[base + offset] of an address operand as <32 x iN>; the offset follows the places."""
         op = self.op(index)
         if not isinstance(op, Addr):
             raise TypeError(f"operand {index} is not an address")

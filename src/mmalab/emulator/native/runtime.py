@@ -81,7 +81,8 @@ def _wide_rows() -> FunctionWriter:
 
 
 def _narrow_rows() -> FunctionWriter:
-    """``i32 narrow_passes(offsets, bits, words)``: `words` 4-byte words a lane, one wavefront's lanes.
+    """``i32 narrow_passes(offsets, bits, words)``: `words` 4-byte words a lane, one wavefront's
+    lanes.
 
     Per bank, the distinct words; the fullest bank decides.
     """

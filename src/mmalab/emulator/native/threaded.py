@@ -1,8 +1,8 @@
 """From a program to threaded code: instruction records, operand places, primitives on demand.
 
-A primitive is compiled when the first program needs it, once per form and kinds of operands, and its
-object file is kept on disk; later kernels, and other processes, find most of theirs there. A site
-whose form has no generator becomes a *stop*: Python executes it with the NumPy executors.
+A primitive is compiled when the first program needs it, once per form and kinds of operands, and
+its object file is kept on disk; later kernels, and other processes, find most of theirs there. A
+site whose form has no generator becomes a *stop*: Python executes it with the NumPy executors.
 """
 
 from __future__ import annotations
@@ -20,14 +20,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.emulator.native.abi import RECORD_WORDS, Base, Flag, Kind, Record, place
-from mmalab.emulator.native.emit import FunctionWriter
 from mmalab.emulator.native.filter import functions as filter_functions
 from mmalab.emulator.native.generate import GENERATORS, KNOWN, special_place
 from mmalab.emulator.native.interpreter import run_cta, run_warp
 from mmalab.emulator.native.primitive import Index, PrimitiveWriter, leaves, signature
 from mmalab.emulator.native.runtime import runtime
 from mmalab.emulator.program import (
-    Addr, Guarded, Imm, Op, Program, Reg, Site, Special, Symbol, Target, Unused,
+    Addr,
+    Guarded,
+    Imm,
+    Op,
+    Program,
+    Reg,
+    Site,
+    Special,
+    Symbol,
+    Target,
+    Unused,
 )
 from mmalab.numerics.native import Handle, load
 

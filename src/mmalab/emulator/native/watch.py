@@ -1,7 +1,8 @@
-"""A run under the race filter: everything at full speed, and a list of CTAs that need a closer look.
+"""A run under the race filter: everything at full speed, and a list of CTAs that need a closer
+look.
 
-Compiled accesses go through :mod:`mmalab.emulator.native.filter`. What the NumPy machine executes in
-between (atomics, named barriers, divergent collectives) is heard as events: relaxed atomics on
+Compiled accesses go through :mod:`mmalab.emulator.native.filter`. What the NumPy machine executes
+in between (atomics, named barriers, divergent collectives) is heard as events: relaxed atomics on
 global memory are accepted as long as nobody touches the same buffer otherwise, the rest makes its
 CTA suspect. A run without suspects has no race, no missing wait and no uninitialised shared read.
 """
@@ -99,7 +100,7 @@ class WatchedScheduler(ThreadedScheduler):
                 self.suspects.update(range(self.machine.shape.ctas))
 
     def _global_cells(self) -> dict[int, NDArray[np.uint64]]:
-        """A cell per 4 bytes of every buffer that may be written; pages come as they are touched."""
+        """A cell per 4 bytes of every writable buffer; pages come as they are touched."""
         buffers = self.machine.space.buffers
         return {
             tag: np.zeros(-(-buffer.data.size // 4), np.uint64)

@@ -52,7 +52,6 @@ def write(w: PrimitiveWriter, value: Value, type_: str) -> bool:
     if w.modifier("ftz") and type_ == "f32":
         value = flush(w, value)
     raw = f.cast("bitcast", value, _raw(type_))
-    nan = f.compare("fcmp uno", value, value)
     if w.modifier("sat"):
         zero = const(_raw(type_), 0)
         one = const(_raw(type_), 0x3F800000 if type_ == "f32" else 0x3FF0000000000000)
@@ -60,8 +59,8 @@ def write(w: PrimitiveWriter, value: Value, type_: str) -> bool:
         raw = f.select(f.compare("fcmp ogt", value, one_f), one, raw)
         # not greater than zero takes -0, negatives and NaN to +0
         raw = f.select(f.compare("fcmp ogt", value, zero_f), raw, zero)
-        nan = None
-    if nan is not None:
+    else:
+        nan = f.compare("fcmp uno", value, value)
         raw = f.select(nan, const(_raw(type_), _QUIET[type_]), raw)
     w.write(0, raw)
     return True

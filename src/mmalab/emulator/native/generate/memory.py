@@ -1,10 +1,10 @@
 """Loads, stores and cp.async: bounds and alignment checked for all lanes at once.
 
-The common case is one region for the whole warp: all active lanes in one buffer, inside it, aligned.
-It is checked with a few vector operations and served by a loop over the lanes (or one vector access
-where the lanes are neighbours). Every other case (lanes in different buffers, out of bounds,
-misaligned, local memory through generic addresses) calls the executor of the same instruction, which
-decides lane by lane, and reports.
+The common case is one region for the whole warp: all active lanes in one buffer, inside it,
+aligned. It is checked with a few vector operations and served by a loop over the lanes (or one
+vector access where the lanes are neighbours). Every other case (lanes in different buffers, out of
+bounds, misaligned, local memory through generic addresses) calls the executor of the same
+instruction, which decides lane by lane, and reports.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mmalab.emulator.native.primitive import V32, V64, Index, PrimitiveWriter
 from mmalab.emulator.program import Addr, Reg
 from mmalab.emulator.types import width
 
-__all__ = ["Place", "count_lanes", "changed", "guard_slow", "locate", "shared_place", "watch"]
+__all__ = ["Place", "changed", "count_lanes", "guard_slow", "locate", "shared_place", "watch"]
 
 #: Spaces with a fast path; the rest goes to the executor.
 _FAST = frozenset({"global", "shared", "shared::cta", "", "const", "local", "param"})
@@ -28,7 +28,7 @@ _TAG_SHIFT = 40
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an access goes: a host pointer and byte offsets per lane, and when that is not valid."""
+    """Where an access goes: host pointer, byte offsets per lane, and when that is not valid."""
 
     base: Value
     offsets: Value
