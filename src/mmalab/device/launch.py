@@ -19,13 +19,13 @@ from typing import Any, cast
 from numpy.typing import NDArray
 
 from mmalab.device.driver import DriverError
+from mmalab.device.faults import fault
 from mmalab.device.gpu import Code, Gpu, buffers, open_gpu
-from mmalab.device.signature import Extent, Shape, Signature, read_shape, read_signature
-from mmalab.emulator import emulate
+from mmalab.device.signature import Extent, Shape, read_shape, read_signature
 from mmalab.emulator.arguments import as_array, bind
 from mmalab.emulator.memory import AddressSpace
 from mmalab.emulator.program import Program
-from mmalab.errors import MmalabError, ToolError, UsageError
+from mmalab.errors import UsageError
 from mmalab.isa import runs_on
 from mmalab.isa import target as target_row
 from mmalab.ptx import parse
@@ -35,9 +35,6 @@ from mmalab.toolchain import assemble, tools
 from mmalab.toolchain.assembler import retarget_text
 
 __all__ = ["Launch", "code_target", "launch"]
-
-#: Warp instructions after which the emulator stops looking for what made a kernel fault.
-_EXPLAIN_STEPS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +87,8 @@ def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | N
             milliseconds = device.run(code, shape, parameters, offsets)
             held.bring_back(_inputs(own, args))
         except DriverError as failed:
-            raise _fault(failed, device, signature, shape, text, args) from failed
+            raise fault(failed, f"{device.name} ({device.chip})", signature, shape, text,
+                        args) from failed
     return Launch(signature.entry, device.name, wanted, compiler, shape, milliseconds)
 
 
@@ -130,40 +128,3 @@ def _inputs(kernel: Kernel | None, args: Sequence[Any]) -> list[NDArray[Any]]:
     arrays = [(param.role, as_array(value))
               for param, value in zip(kernel.params, args, strict=True)]
     return [array for role, array in arrays if role == "in" and array is not None]
-
-
-# --- faults ---------------------------------------------------------------------------------------
-
-def _fault(failed: DriverError, device: Gpu, signature: Signature, shape: Shape, text: str,
-           args: Sequence[Any]) -> ToolError:
-    """The error of a kernel that the driver refused or that ended badly."""
-    return ToolError(
-        f"kernel {signature.entry} on {device.name} ({device.chip})",
-        f"{failed.name} in a launch with {shape}",
-        output=f"{failed.given}: {failed.rule}\n{_explanation(signature, shape, text, args)}",
-        legal="a fresh process: after a fault this one can launch nothing more",
-        where="CUDA driver API")
-
-
-def _explanation(signature: Signature, shape: Shape, text: str, args: Sequence[Any]) -> str:
-    """What the emulator finds first in the same launch."""
-    copies = _copies(args)
-    try:
-        run = emulate(text, copies, entry=signature.entry, grid=shape.grid, block=shape.block,
-                      cluster=shape.cluster, dynamic_shared=shape.dynamic_shared,
-                      max_steps=_EXPLAIN_STEPS)
-    except MmalabError as stopped:
-        return f"the emulator found nothing before it stopped: {stopped}"
-    if not run.findings:
-        return "the emulator runs the same launch and finds nothing wrong"
-    return f"the emulator finds in the same launch: {run.findings[0]}"
-
-
-def _copies(args: Sequence[Any]) -> list[Any]:
-    """The arguments, arrays copied, one copy of an array that comes twice."""
-    known: dict[int, Any] = {}
-    for value in args:
-        array = as_array(value)
-        if array is not None:
-            known.setdefault(id(value), array.copy())
-    return [known.get(id(value), value) for value in args]

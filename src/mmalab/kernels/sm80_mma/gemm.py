@@ -185,9 +185,8 @@ class _Writer:
         """All k-steps of one output after the other; A is read when its turn comes."""
         stage, steps = at % self.problem.tile.stages, self.problem.steps_of(at)
         left, right = self.operands
+        self._start(copies)
         b = {step: right.read_all(stage, step) for step in steps}
         for number in left.reads:
             a = {step: left.read(stage, step, number)[0] for step in steps}
-            if number == 0:
-                self._start(copies)
             self.sums.multiply_promoted(at, number, a, b)
