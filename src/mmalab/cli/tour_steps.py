@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -108,7 +109,14 @@ def chips() -> Outcome:
 
 
 def _cubins(kernel: Kernel, targets: tuple[str, ...]) -> dict[str, Cubin]:
-    return {target: assemble(kernel, target) for target in targets}
+    """Assembled and read back for each chip; the tools run side by side."""
+    def make(target: str) -> Cubin:
+        cubin = assemble(kernel, target)
+        _ = cubin.sass
+        return cubin
+
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(targets, pool.map(make, targets), strict=True))
 
 
 def compiled() -> Outcome:
