@@ -23,7 +23,7 @@ test: $(VENV)/ready-test lint
 	@MMALAB_REQUIRE_TOOLKIT=1 $(PY) -m pytest --quiet -n auto
 
 lint: $(VENV)/ready-test
-	@$(PY) -m ruff check --quiet
+	@$(PY) -m ruff check --quiet --output-format concise
 	@$(PY) -m mypy --no-error-summary
 
 bench: $(VENV)/ready
