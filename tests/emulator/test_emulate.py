@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from emulation import HEAD, interpret, kernel_text, run_kernel
 
-from mmalab.emulator.events import Access, BarrierRelease
+from mmalab.emulator.events import Access, BarrierRelease, Diverge, Reconverge
 from mmalab.emulator.run import emulate
 from mmalab.errors import UnsupportedInstruction, UsageError
 from mmalab.findings import Finding
@@ -260,6 +260,28 @@ def test_listeners_hear_what_happens():
     assert run.verdict == "clean"
     run_kernel(body, [], block=64, listeners=[Ear], sanitize=False)
     assert len(heard) == 1
+
+
+def test_groups_that_split_and_meet_are_told():
+    """A branch that lanes take differently is a Diverge; where they run together, a Reconverge."""
+    class Ear:
+        def __init__(self, program, shape):
+            self.events = []
+            heard.append(self)
+
+        def on(self, event):
+            if isinstance(event, (Diverge, Reconverge)):
+                self.events.append(event)
+
+    heard: list[Ear] = []
+    run_kernel("""mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 8; @%p1 bra A; add.u32 %r2, %r1, 1;
+    bra B;\nA: add.u32 %r2, %r1, 2;\nB: bar.warp.sync 0xffffffff; ret;""", [], listeners=[Ear])
+    split, joined = heard[0].events
+    assert set(split.groups) == {0xFF, 0xFFFFFF00}
+    assert joined.mask == 0xFFFFFFFF
+    run_kernel("mov.u32 %r1, 1; setp.eq.u32 %p1, %r1, 1; @%p1 bra A; trap;\nA: ret;", [],
+               listeners=[Ear])
+    assert heard[1].events == []
 
 
 def test_a_run_is_json():

@@ -144,7 +144,7 @@ class Gatherer:
                 if machine.observed:
                     cta, warp = state.where(row)
                     together = others | (ready[position] & (members[position] == member))
-                    machine.emit(WarpSync(cta, warp, site.index, int(pack(together))))
+                    machine.emit(WarpSync(cta, warp, site.index, int(pack(together)), member))
                 machine.version += 1
 
     # --- reports ------------------------------------------------------------------------------

@@ -123,6 +123,8 @@ class Interpreter:
         rows = np.nonzero((standing & fresh).any(axis=1))[0]
         standing = standing[rows]
         self._spent[rows] += standing
+        if machine.observed and not machine.gatherer.collects(machine.program.sites[start]):
+            machine.convergence.before(start, rows, standing)
         self._straight(start, rows, standing)
         machine.engine.tick()
         self._turns += 1

@@ -18,6 +18,7 @@ from mmalab.emulator.async_engine import AsyncEngine
 from mmalab.emulator.barriers import CtaBarriers
 from mmalab.emulator.call_stack import CallStack
 from mmalab.emulator.clusters import ClusterBarriers
+from mmalab.emulator.convergence import Convergence
 from mmalab.emulator.events import Event, Listener
 from mmalab.emulator.execute import EXECUTORS
 from mmalab.emulator.gather import Gatherer
@@ -81,6 +82,7 @@ class Machine:
         self.engine = AsyncEngine(self)
         self.mbarriers = Mbarriers(self)
         self.call_stack = CallStack(self)
+        self.convergence = Convergence(self)
         #: row -> what its parked lanes wait for.
         self.waits: dict[int, dict[str, Any]] = {}
 
@@ -99,7 +101,11 @@ class Machine:
         state.pc[rows] = np.where(standing, np.int32(index + 1), pc)
         if self.gatherer.collects(site):
             mask = self.gatherer.gather(site, rows, standing, mask, force=force)
+        if self.observed and mask.any():
+            self.convergence.before(index, rows, mask)
         self.execute(site, rows, mask)
+        if self.observed:
+            self.convergence.after(index, rows, standing)
 
     def guarded(self, site: Site, rows: NDArray[np.int64],
                 standing: NDArray[np.bool_]) -> NDArray[np.bool_]:

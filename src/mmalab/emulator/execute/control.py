@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mmalab.emulator.events import Diverge, Exit
+from mmalab.emulator.events import Exit
 from mmalab.emulator.execute.registry import executes
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.program import Target
@@ -23,19 +23,6 @@ def _targets(lanes: Lanes, index: int) -> tuple[int, ...]:
 @executes("bra")
 def _branch(lanes: Lanes) -> None:
     lanes.jump(_targets(lanes, 0)[0], lanes.mask)
-    if lanes.machine.observed and lanes.site.guard is not None:
-        _tell_divergence(lanes)
-
-
-def _tell_divergence(lanes: Lanes) -> None:
-    state = lanes.state
-    for position, row in enumerate(lanes.rows.tolist()):
-        stay = (state.pc[row] == lanes.site.index + 1) & (state.status[row] == 0)
-        taken = lanes.mask[position]
-        if taken.any() and stay.any():
-            cta, warp = state.where(row)
-            lanes.machine.emit(Diverge(cta, warp, lanes.site.index,
-                                       (int(pack(taken)), int(pack(stay & ~taken)))))
 
 
 @executes("brx.idx")
