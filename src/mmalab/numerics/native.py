@@ -38,7 +38,7 @@ __all__ = ["Handle", "Processor", "cache_folder", "compile_count", "load", "obje
            "processor"]
 
 #: Changes when this file builds other code from the same text.
-_BUILD = "1"
+_BUILD = "2"
 
 _SYMBOL_TABLE = 2
 
@@ -207,8 +207,10 @@ def _compile(text: str, target: Processor, opt: int) -> bytes:
     except RuntimeError as error:
         raise ToolError("LLVM", "refused generated code", output=str(error)) from error
     module.triple = target.triple
+    # The large code model: a linked object's sections, and the functions that it calls, may lie
+    # anywhere (beside a CUDA context they do lie more than 2 GiB apart).
     machine = llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.name, features=target.features, opt=opt, reloc="pic", codemodel="small",
+        cpu=target.name, features=target.features, opt=opt, reloc="static", codemodel="large",
     )
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=opt)
