@@ -143,7 +143,7 @@ class Gpu:
         while True:
             (error,) = self.driver.cuStreamQuery(self.stream.handle)
             if error != busy:
-                check(name, error)
+                check("cuStreamQuery", error)
                 return
             if time.monotonic() > end:
                 raise ToolError(name, f"did not return within {PATIENCE_S:.0f} s, and a running "

@@ -1,0 +1,127 @@
+"""The pipelined product: right bits for every choice, nothing for the sanitizer to find."""
+
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+import pytest
+from products import arguments, differing, emulated
+
+import mmalab
+from mmalab.kernels import ladder
+from mmalab.kernels.sm80_mma import gemm
+from mmalab.layouts.banks import wavefronts
+
+CHOICES = {
+    "swizzled": {},
+    "two stages": {"stages": 2},
+    "padded": {"layout": "padded"},
+    "plain": {"layout": "plain", "stages": 2},
+    "four stages": {"stages": 4},
+    "64 x 64": {"warp_tile": (64, 64)},
+    "f16": {"dtype": "f16"},
+    "f16 accumulation": {"dtype": "f16", "accumulate": "f16"},
+    "tf32": {"dtype": "tf32"},
+    "s8": {"dtype": "s8"},
+    "e4m3": {"dtype": "e4m3"},
+    "e4m3, f16 accumulation": {"dtype": "e4m3", "accumulate": "f16", "warp_tile": (64, 64)},
+    "promoted inside a slice": {"dtype": "e4m3", "promote_every": 32},
+    "promoted by slices": {"dtype": "e4m3", "promote_every": 64},
+    "promoted across slices": {"dtype": "e4m3", "promote_every": 128, "stages": 2},
+    "promoted bf16": {"promote_every": 48 * 2, "stages": 2},
+}
+
+
+@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
+@pytest.mark.parametrize(("m", "n", "k"), [(136, 72, 200), (8, 8, 8)])
+def test_result_is_the_reference_bit_for_bit(choice, m, n, k):
+    """Every choice, with edges in M, N and K, writes the reference's bits and is clean."""
+    run = emulated(gemm(m, n, k, **choice), "sm_90")
+    assert run.findings == []
+    assert set(run.fidelity.values()) == {"exact"}
+
+
+@pytest.mark.parametrize("choice", [{}, {"dtype": "tf32"}, {"dtype": "e4m3", "promote_every": 64}])
+@pytest.mark.parametrize("target", ["sm_89", "sm_90"])
+def test_random_bit_patterns_give_the_reference(choice, target):
+    """NaN, Inf, subnormals and zeros of both signs come out as the chip's arithmetic has them."""
+    emulated(gemm(64, 40, 72, **choice), target, mix="bits", sanitize=False)
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_random_sizes_and_choices(attempt):
+    """Sizes, type, layout and stages drawn afresh give the reference's bits."""
+    seed = secrets.randbits(32)
+    print(f"seed {seed}, attempt {attempt}")
+    rng = np.random.default_rng(seed)
+    m, n, k = (int(8 * rng.integers(1, top)) for top in (34, 34, 50))
+    dtype = str(rng.choice(["bf16", "tf32", "e4m3", "s8"]))
+    layout = str(rng.choice(["swizzled", "padded", "plain"]))
+    emulated(gemm(m, n, k, dtype, layout, int(rng.integers(2, 5))), "sm_90", sanitize=False)
+
+
+@pytest.mark.parametrize("schedule", ["lazy", 7])
+def test_no_schedule_of_the_copies_changes_the_result(schedule):
+    """Copies that finish as late as they may, or at any time, leave the result as it is."""
+    run = emulated(gemm(24, 136, 328), "sm_90", schedule=schedule)
+    assert run.findings == []
+
+
+def test_a_loop_and_its_unrolled_ends_agree():
+    """Slices in the loop, before and behind it give one result for K around whole rounds."""
+    for slices in range(1, 13):
+        emulated(gemm(16, 16, 32 * slices, stages=3), "sm_90", sanitize=False)
+
+
+def test_promotion_changes_the_result_on_ada():
+    """FP8 sums promoted every 64 values are nearer to the exact product than one chain."""
+    plain, promoted = (gemm(16, 16, 1024, "e4m3", promote_every=p) for p in (None, 64))
+    args = arguments(plain)
+    exact = args[0].astype(np.float64) @ args[1].astype(np.float64).T
+    errors = []
+    for kernel in (plain, promoted):
+        mmalab.emulate(kernel, args, target="sm_89", sanitize=False)
+        errors.append(float(np.sqrt(np.mean((args[2] - exact) ** 2))))
+    assert errors[1] < errors[0] / 3
+
+
+def test_every_rung_gives_its_reference():
+    """The kernels of the ladder are right, by name, at one small size with edges."""
+    for name, factory in ladder().items():
+        print(name)
+        emulated(factory(48, 32, 80), "sm_90", sanitize=False)
+
+
+def test_raw_words_are_taken_as_they_are():
+    """uint16 words in place of bf16 arrays give the same bits."""
+    kernel = gemm(16, 16, 32)
+    args = arguments(kernel)
+    mmalab.emulate(kernel, args, sanitize=False)
+    raw = [args[0].view(np.uint16), args[1].view(np.uint16), np.zeros((16, 16), np.uint32)]
+    mmalab.emulate(kernel, raw, sanitize=False)
+    assert np.array_equal(raw[2], args[2].view(np.uint32))
+    assert differing(kernel, raw, "sm_80") == 0
+
+
+@pytest.mark.parametrize(("layout", "each"), [("plain", 16), ("padded", 4), ("swizzled", 4)])
+def test_counted_wavefronts_are_those_of_the_layout(layout, each):
+    """The emulator counts for ldmatrix what the kernel's own layout predicts: 16, 4 and 4."""
+    kernel = gemm(128, 128, 64, layout=layout)
+    run = emulated(kernel, "sm_80")
+    loads = run.counters["instructions.ldmatrix"]
+    assert loads == 8 * 2 * 12  # warps, slices, ldmatrix.x4 of a slice
+    assert run.counters["shared.wavefronts.ldmatrix"] == each * loads
+
+
+@pytest.mark.parametrize("layout", ["padded", "swizzled"])
+def test_copies_into_the_layout(layout):
+    """cp.async writes the swizzled tile without conflicts; padding costs it a second pass."""
+    kernel = gemm(128, 128, 64, layout=layout)
+    run = emulated(kernel, "sm_80")
+    copies = run.counters["instructions.cp.async"]
+    assert copies == 8 * 2 * 4
+    lanes = np.arange(32)
+    pitch = 64 if layout == "swizzled" else 80
+    passes, _ = wavefronts(lanes // 4 * pitch + lanes % 4 * 16, 16)
+    assert run.counters["shared.wavefronts.cp.async"] == int(passes) * copies

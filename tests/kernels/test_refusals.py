@@ -1,0 +1,96 @@
+"""What the kernels refuse, and the words they do it with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mmalab
+from mmalab.errors import UsageError
+from mmalab.kernels.reference import full_unit
+from mmalab.kernels.sm80_mma import ffma, gemm, textbook
+
+GEMM = "  see:   mmalab.kernels.sm80_mma.gemm"
+LADDER = "  see:   mmalab.kernels.sm80_mma"
+
+MAKING = {
+    "size": (lambda: gemm(100, 128, 64), [
+        "m=100: is no positive multiple of 8", "  legal: 96, 104", LADDER]),
+    "nothing": (lambda: gemm(8, 0, 8), [
+        "n=0: is no positive multiple of 8", "  legal: 8", LADDER]),
+    "no int": (lambda: gemm(8, 8, 8.0), ["k=8.0: is no int", "  legal: 8", LADDER]),
+    "textbook": (lambda: textbook(16, 24, 16), [
+        "n=24: is no positive multiple of 16", "  legal: 16, 32", LADDER]),
+    "ffma": (lambda: ffma(16, 24, 12), [
+        "k=12: is no positive multiple of 8", "  legal: 8, 16", LADDER]),
+    "dtype": (lambda: gemm(8, 8, 8, "f64"), [
+        "dtype 'f64': these kernels do not multiply it",
+        "  legal: bf16, f16, tf32, e4m3, s8", LADDER]),
+    "accumulator": (lambda: gemm(8, 8, 8, accumulate="f16"), [
+        "accumulate='f16': is no accumulator of bf16 products", "  legal: f32",
+        "  see:   PTX ISA, mma.sync"]),
+    "layout": (lambda: gemm(8, 8, 8, layout="xor"), [
+        "layout 'xor': is no layout of the shared tiles", "  legal: swizzled, padded, plain",
+        GEMM]),
+    "stages": (lambda: gemm(8, 8, 8, layout="padded", stages=5), [
+        "stages=5: a padded stage takes 20480 bytes, a block at most 101376", "  legal: 2 to 4",
+        GEMM]),
+    "warp tile": (lambda: gemm(8, 8, 8, warp_tile=(32, 32)), [
+        "warp_tile (32, 32): is no tile of a warp", "  legal: (64, 32), (64, 64)", GEMM]),
+    "promotion": (lambda: gemm(8, 8, 8, "e4m3", promote_every=48), [
+        "promote_every=48: with 32 values of K an instruction and 64 a slice",
+        "  legal: 32, 64, 128, 192, 256, 320, 384, 448, 512", LADDER]),
+    "promotion of halves": (lambda: gemm(8, 8, 8, "f16", accumulate="f16", promote_every=32), [
+        "promote_every=32: adds partial sums in FP32 registers", "  legal: accumulate='f32'",
+        LADDER]),
+}
+
+
+@pytest.mark.parametrize(("make", "lines"), MAKING.values(), ids=MAKING)
+def test_kernels_that_cannot_be_made(make, lines):
+    """The message names what was given, the rule, and the nearest legal values."""
+    with pytest.raises(UsageError) as refused:
+        make()
+    assert str(refused.value).splitlines() == lines
+
+
+KERNEL = gemm(16, 8, 32)
+A, B, C = np.zeros((16, 32), np.uint16), np.zeros((8, 32), np.uint16), np.zeros((16, 8), np.float32)
+READ_ONLY = C.copy()
+READ_ONLY.flags.writeable = False
+BOTH = np.zeros((16, 32), np.uint16)
+NAME = f"  see:   {KERNEL.name}"
+CALLING = {
+    "count": ([A, B], [
+        f"2 arguments: {KERNEL.name} takes 3",
+        "  legal: a: bf16[16, 32], b: bf16[8, 32], c: f32[16, 8]", NAME]),
+    "number": ([A, 3, C], ["argument 1 (b): int: is no array", "  legal: b: bf16[8, 32]", NAME]),
+    "dtype": ([A.astype(np.float32), B, C], [
+        "argument 0 (a): float32: the kernel reads it as bf16",
+        "  legal: bfloat16, uint16 (raw words)", NAME]),
+    "shape": ([A, B.T.copy(), C], [
+        "argument 1 (b): shape (32, 8): is not what the kernel was made for", "  legal: (8, 32)",
+        NAME]),
+    "strides": ([A, np.zeros((32, 8), np.uint16).T, C], [
+        ("argument 1 (b): strides (2, 16) of shape (8, 32): rows must lie one behind the other, "
+         "elements too"), "  legal: np.ascontiguousarray(...)", NAME]),
+    "read-only": ([A, B, READ_ONLY], [
+        "argument 2 (c): a read-only array: the kernel writes it", "  legal: array.copy()", NAME]),
+    "overlap": ([BOTH, B, BOTH.reshape(-1)[:256].view(np.float32).reshape(16, 8)], [
+        "c and a: share memory, and c is written", "  legal: a separate array for c", NAME]),
+}
+
+
+@pytest.mark.parametrize(("args", "lines"), CALLING.values(), ids=CALLING)
+def test_arguments_that_do_not_fit(args, lines):
+    """Emulating with wrong arrays says which argument, what about it, and what would do."""
+    with pytest.raises(UsageError) as refused:
+        mmalab.emulate(KERNEL, args)
+    assert str(refused.value).splitlines() == lines
+
+
+def test_a_reference_of_another_unit_is_refused():
+    """A bf16 kernel has no reference by an FP8 unit; a chip alone names its own unit."""
+    assert full_unit("sm_90", "mma.bf16.f32") == "sm_90.mma.bf16.f32"
+    with pytest.raises(UsageError, match=r"sm_90\.mma\.e4m3\.f32"):
+        full_unit("sm_90.mma.e4m3.f32", "mma.bf16.f32")
