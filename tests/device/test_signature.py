@@ -131,8 +131,8 @@ def test_a_fault_is_explained_by_the_emulator():
         "  legal: a fresh process: after a fault this one can launch nothing more",
         "  see:   CUDA driver API",
         "  | cuStreamQuery: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal access)"]
-    found = "  | the emulator finds in the same launch: error[out-of-bounds] CTA (0,0,0), warp 0, lane"
-    assert lines[4].startswith(f"{found} 8")
+    found = "error[out-of-bounds] CTA (0,0,0), warp 0, lane 8"
+    assert lines[4].startswith(f"  | the emulator finds in the same launch: {found}")
     assert not args[0].any()
 
 
