@@ -28,6 +28,8 @@ _FIXED: dict[str, tuple[str, ...]] = {
     "mbarrier.arrive": ("shared",), "mbarrier.arrive_drop": ("shared",),
     "mbarrier.test_wait": ("shared",), "mbarrier.try_wait": ("shared",),
     "mbarrier.expect_tx": ("shared",), "mbarrier.complete_tx": ("shared",),
+    "cp.async.mbarrier.arrive": ("shared",), "st.bulk": ("shared",),
+    "clusterlaunchcontrol.try_cancel": ("shared", "shared"),
     "st.async": ("shared", "shared"), "red.async": ("shared", "shared"),
 }
 _ACCESSES = ("ld", "st", "ldu", "atom", "red", *_FIXED)
@@ -78,7 +80,7 @@ def _symbols(subject: Subject) -> Iterator[tuple[Site, Form, int, Address, Symbo
 def spaces(subject: Subject) -> Iterator[Fault]:
     """Variables in another space than the instruction works on; absolute addresses."""
     for site, form, count, operand, symbol in _symbols(subject):
-        if form.family not in (*_ACCESSES, "prefetch"):
+        if form.family not in (*_ACCESSES, "prefetch", "prefetchu"):
             continue
         space = _space_of(form, count)
         if (space and symbol.what != space) or (not space and symbol.what == "param"):
@@ -88,7 +90,7 @@ def spaces(subject: Subject) -> Iterator[Fault]:
                 f"{spelled(operand)} is in .{symbol.what}, the instruction's space is "
                 f"{instruction}", [f".{symbol.what}", f"a variable in .{space or 'global'}"]),
                 site.line)
-    for site, form, count, operand, _ in _addresses(subject, *_ACCESSES):
+    for site, form, count, operand, _ in _addresses(subject):
         if operand.base is None and _space_of(form, count) != "local":
             yield Fault(message(site.instruction.text.strip(), f"{spelled(operand)} is an "
                                 "absolute address, which only .local allows",

@@ -8,7 +8,7 @@ from mmalab.checker.rule import Fault, message
 from mmalab.checker.subject import Subject
 from mmalab.isa.targets import TARGETS
 
-__all__ = ["NEWEST", "known_target", "known_version", "target_in_version"]
+__all__ = ["NEWEST", "known_target", "known_version", "options", "target_in_version"]
 
 #: The newest version that the assembler of CUDA 13.5 takes.
 NEWEST = (9, 5)
@@ -49,6 +49,13 @@ def target_in_version(subject: Subject) -> Iterable[Fault]:
                             [".address_size 64"]), _header_line(subject, ".address_size"),
                     code="directive-conflict",
                     severity="error" if on is not None and on.number >= 90 else "warning")
+
+
+def options(subject: Subject) -> Iterable[Fault]:
+    """Options behind the target that no chip of today has."""
+    if "map_f64_to_f32" in subject.module.target_options:
+        yield Fault(message("map_f64_to_f32", "is for chips without double precision"),
+                    _header_line(subject, ".target"))
 
 
 def _dotted(version: tuple[int, int]) -> str:

@@ -113,7 +113,7 @@ def vector_register(type_: str, count: int) -> Kind:
 def special(type_: str, count: int = 1, also: tuple[str, ...] = ()) -> Kind:
     """A special register; `also` are further types under which it may be read."""
     return Kind("special", type_, (register(type_),) * count if count > 1 else
-                tuple(register(t) for t in also))
+                tuple(register(t) for t in also), value=count)
 
 
 @lru_cache(maxsize=4096)

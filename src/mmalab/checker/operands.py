@@ -15,18 +15,30 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from mmalab.checker.kinds import Kind
-from mmalab.checker.ranges import range_problem
+from mmalab.checker.ranges import range_problem, registers_only
 from mmalab.checker.rule import Fault, message
 from mmalab.checker.spelling import spelled
 from mmalab.checker.subject import Site, Subject
-from mmalab.checker.types import legal_registers, takes_literal, takes_register
-from mmalab.isa import Form, OperandSpec, Target, find, operand_problem, type_bits, usage
+from mmalab.checker.types import legal_registers, takes_literal, takes_register, wanted_type
+from mmalab.isa import (
+    Form,
+    Given,
+    OperandSpec,
+    Target,
+    find,
+    operand_problem,
+    type_bits,
+    usage,
+)
 
 __all__ = ["fit", "guards"]
 
 #: Heads whose source may be the address of a symbol, and those that read special registers.
 _OF_SYMBOLS = ("mov.", "cvta.", "mapa.", "getctarank.")
 _OF_SPECIALS = ("mov.", "cvt.")
+
+#: Families whose result may not be dropped.
+_ASKED = ("mbarrier.test_wait", "mbarrier.try_wait")
 
 #: (finding code, position or None, reason, what would be legal).
 Problem = tuple[str, int | None, str, tuple[str, ...]]
@@ -68,10 +80,12 @@ def _problem(opcode: str, kinds: tuple[Kind, ...], on: Target | None,
     form = find(opcode)
     if any(_names_nothing(kind) for kind in kinds):
         return None  # reported by name
-    shape = operand_problem(form, [_plain(kind) for kind in kinds], on, version)
-    if shape is not None and not _let_through(form, kinds, shape):
+    shape = operand_problem(form, _givens(form, kinds), on, version)
+    if shape is not None:
         return _CODES.get(shape[0], "operand-mismatch"), None, shape[1], ()
     specs = form.take(len(kinds))
+    if form.family == "mov" and all(kind.tag == "vector" for kind in kinds):
+        return "operand-mismatch", None, "packs and unpacks at once", ("one vector, one register",)
     for position, (spec, kind) in enumerate(zip(specs or (), kinds, strict=False)):
         problem = _type_problem(form, spec, kind)
         if problem is None:
@@ -82,17 +96,25 @@ def _problem(opcode: str, kinds: tuple[Kind, ...], on: Target | None,
     return None
 
 
+def _givens(form: Form, kinds: tuple[Kind, ...]) -> list[Given]:
+    """The operands for the table's own judgement.
+
+    The old value of an atomic may be dropped, ``atom.add.u32 _, [a], b``, as LLVM writes it.
+    """
+    given = [kind.given for kind in kinds]
+    if form.family == "atom" and kinds and kinds[0].tag == "sink":
+        vector = form.operands[0].vector
+        given[0] = Given("vector", items=(_ANY,) * form.operands[0].count) if vector else _ANY
+    return given
+
+
+_ANY = Given("register")
+
+
 def _names_nothing(kind: Kind) -> bool:
     return kind.tag == "undeclared" or any(map(_names_nothing, kind.items))
 
 
-def _plain(kind: Kind):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    return kind.given
-
-
-def _let_through(form: Form, kinds: tuple[Kind, ...], shape: tuple[str, str]) -> bool:
-    """What the table refuses and the assembler takes."""
-    return False
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -104,16 +126,33 @@ def _type_problem(form: Form, spec: OperandSpec, kind: Kind) -> _Reason | None:
     """Why the kind does not fit the operand's type; None where it does."""
     if spec.role == "address":
         return _address(kind)
+    if spec.role == "immediate" and kind.tag == "float":
+        return "is a float literal", ["an integer literal"]
+    if spec.role == "label":
+        wanted = "table" if form.family == "brx.idx" else "label"
+        return None if kind.type == wanted else (f"is a {kind}", [f"a {wanted}"])
     if spec.role not in ("read", "write", "update"):
         return None
+    if spec.role == "write" and kind.tag in ("name", "special"):
+        return f"is a {kind}, which cannot be written", legal_registers(spec.type)
+    if spec.role == "write" and kind.tag == "sink" and form.family in _ASKED:
+        return "is dropped, and the result is all that a wait gives", [".pred"]
+    if spec.vector and kind.tag != "sink" and (lanes := _lanes(kind)) != spec.count:
+        return f"has {lanes} elements", [f"{{...}} of {spec.count}"]
     if kind.tag == "pair":
         first, second = kind.items
-        return _one(form, spec, spec.type, first) or _one(form, spec, spec.pair, second)
+        return _one(form, spec, wanted_type(form, spec), first) or _one(form, spec, spec.pair, second)
     if kind.tag == "vector" and spec.packs:
         return _packed(spec, kind)
     if kind.tag in ("vector", "vector register"):
         return _elements(form, spec, kind)
-    return _one(form, spec, spec.type, kind)
+    return _one(form, spec, wanted_type(form, spec), kind)
+
+
+def _lanes(kind: Kind) -> int:
+    if kind.tag == "special":
+        return int(kind.value or 1)
+    return len(kind.items) if kind.tag in ("vector", "vector register") else 1
 
 
 def _address(kind: Kind) -> _Reason | None:
@@ -146,8 +185,11 @@ def _packed(spec: OperandSpec, kind: Kind) -> _Reason | None:
 def _elements(form: Form, spec: OperandSpec, kind: Kind) -> _Reason | None:
     """``{...}``: each element by itself, and all in registers of one width."""
     widths = set()
+    sinks = sum(item.tag == "sink" for item in kind.items)
+    if sinks and (spec.role != "write" or sinks == len(kind.items)):
+        return "drops what it should give", ["registers"]
     for item in kind.items:
-        problem = _one(form, spec, spec.type, item, inside=True)
+        problem = _one(form, spec, wanted_type(form, spec), item, inside=True)
         if problem is not None:
             return problem
         if item.tag == "register" and item.type != "pred":
@@ -163,13 +205,16 @@ def _one(form: Form, spec: OperandSpec, wanted: str, kind: Kind, *,
     """A scalar against a type."""
     match kind.tag:
         case "register":
-            return _register(spec, wanted, kind.type)
+            return _register(form, spec, wanted, kind.type)
         case "negated":
-            return _negated(spec, wanted, kind)
+            return _negated(form, spec, wanted, kind)
         case "integer" | "float":
+            if registers_only(form, spec):
+                return f"is {_article(kind)}: only a register will do", legal_registers(wanted)
             spelling = "integer" if kind.tag == "integer" else kind.type
-            return None if takes_literal(wanted, spelling) else (
-                f"is {_article(kind)}, which a .{wanted} operand does not take",
+            packed = inside and "shape" in form.modifiers and spelling == "integer"
+            return None if packed and wanted != "f32" or takes_literal(wanted, spelling) else (
+                f"is {_article(kind)}, and the operand is {_shown(wanted)}",
                 _literals(wanted))
         case "special":
             return _special(form, wanted, kind)
@@ -180,18 +225,27 @@ def _one(form: Form, spec: OperandSpec, wanted: str, kind: Kind, *,
     return None
 
 
-def _register(spec: OperandSpec, wanted: str, given: str) -> _Reason | None:
-    if takes_register(wanted, given, wider=spec.wider):
+def _register(form: Form, spec: OperandSpec, wanted: str, given: str) -> _Reason | None:
+    wider = spec.wider or form.family == "cvt.pack"
+    if takes_register(wanted, given, wider=wider):
+        return None
+    if form.family == "isspacep" and takes_register("i32", given):
         return None
     if spec.alternative and takes_register(spec.alternative, given):
         return None
-    legal = legal_registers(wanted, wider=spec.wider)
+    legal = legal_registers(wanted, wider=wider)
     if spec.alternative:
         legal.append(f".{spec.alternative}")
-    return f"is a .{given} register, and the operand is .{wanted}", legal
+    return f"is a .{given} register, and the operand is {_shown(wanted)}", legal
 
 
-def _negated(spec: OperandSpec, wanted: str, kind: Kind) -> _Reason | None:
+def _shown(wanted: str) -> str:
+    return f"an integer of {wanted[1:]} bits" if wanted[0] == "i" else f".{wanted}"
+
+
+def _negated(form: Form, spec: OperandSpec, wanted: str, kind: Kind) -> _Reason | None:
+    if kind.sign == "-" and form.family == "vmad":
+        return None
     if kind.sign == "-":
         return "is negated: PTX has no operand negation", ["neg into a register of its own"]
     if "pred" not in (wanted, spec.alternative):
@@ -220,12 +274,9 @@ def _special(form: Form, wanted: str, kind: Kind) -> _Reason | None:
         return None if kind.type == wanted else (
             f"is a {kind}, and the operand is .{wanted}", [f".{kind.type}"])
     allowed = [kind.type, *(item.type for item in kind.items)]
-    if "vec" not in form.modifiers and len(kind.items) > 1:
+    if "vec" not in form.modifiers and kind.value != 1:
         return "is a special register of four components", ["one of them: .x, .y, .z, .w"]
-    # 32 bits may go to fewer, 64 to 64 only.
-    fits = wanted[0] in "bus" and any(
-        type_bits(wanted) <= type_bits(t) == 32 or type_bits(wanted) == type_bits(t) == 64
-        for t in allowed)
+    fits = wanted[0] in "bus" and any(type_bits(wanted) == type_bits(t) for t in allowed)
     return None if fits else (f"is a {kind}, and the operand is .{wanted}",
                               [f".{t}" for t in allowed])
 
@@ -236,6 +287,10 @@ def _symbol(form: Form, wanted: str, kind: Kind, *, inside: bool) -> _Reason | N
         return f"is a {kind}, not a register", ["mov its address to a register first"]
     if kind.type in ("label", "table", "prototype"):
         return f"is a {kind}: its address cannot be taken", ["a variable or a function"]
+    space = {"mapa": "shared", "getctarank": "shared"}.get(
+        form.family, form.modifiers.get("space", kind.type).partition("::")[0])
+    if kind.type != space and kind.type != "function":
+        return f"is a {kind}", [f"a variable in .{space}"]
     if wanted[0] not in "bus":
         return f"is the address of a {kind}, and the operand is .{wanted}", [".b64", ".u64"]
     return None

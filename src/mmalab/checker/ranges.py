@@ -8,7 +8,7 @@ from __future__ import annotations
 from mmalab.checker.kinds import Kind
 from mmalab.isa import Form, OperandSpec
 
-__all__ = ["range_problem"]
+__all__ = ["range_problem", "registers_only"]
 
 _BYTE = range(256)
 _COUNT = range(1, 1 << 20)
@@ -20,6 +20,19 @@ _RANGES: dict[tuple[str, str], range] = {
     ("mbarrier.test_wait", "parity"): range(2),
     ("mbarrier.try_wait", "parity"): range(2),
 }
+
+
+#: Read operands that must be registers, by family and name ("" for all).
+_REGISTERS = frozenset({
+    ("mma.sp", "e"), ("stmatrix", "b"), ("movmatrix", "a"), ("stackrestore", "a"),
+    *((f"v{op}{lanes}", "") for lanes in (2, 4)
+      for op in ("add", "sub", "avrg", "absdiff", "min", "max", "set")),
+})
+
+
+def registers_only(form: Form, spec: OperandSpec) -> bool:
+    """Whether the operand may not be a literal."""
+    return (form.family, spec.name) in _REGISTERS or (form.family, "") in _REGISTERS
 
 
 def range_problem(form: Form, spec: OperandSpec, kind: Kind, kinds: tuple[Kind, ...]) -> str:

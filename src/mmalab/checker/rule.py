@@ -51,7 +51,7 @@ class Rule:
 
 def message(given: str, rule: str, legal: Iterable[str] = (), instead: str = "") -> str:
     """The parts of a message in their order: what was given, which rule, what would be legal."""
-    text = f"{given}: {rule}"
+    text = f"{given.rstrip(';')}: {rule}"
     legal = list(legal)
     if legal:
         text += "\n  legal: " + ", ".join(legal)

@@ -1,8 +1,8 @@
 """The special registers: type, first target, first PTX version.
 
-``mov.u32 %r1, %tid.x`` reads one; only ``mov`` and ``cvt`` may. A 32-bit one may go to a narrower
-register but not to a wider one (``mov.u64 %rd1, %tid.x`` needs a ``cvt``); ``%gridid`` was 32 bits
-wide once and may still be read as such.
+``mov.u32 %r1, %tid.x`` reads one; only ``mov`` and ``cvt`` may, and to their own width
+(``mov.u64 %rd1, %tid.x`` needs a ``cvt``). ``%gridid`` was 32 bits wide once, ``%tid`` and its like
+16, and they may still be read as such.
 
     >>> SPECIAL_REGISTERS["%cluster_ctarank"].need
     'sm_90+'
@@ -63,7 +63,8 @@ SPECIAL_REGISTERS: dict[str, SpecialRegister] = {
         for names, type_, ptx, need in _SCALARS for name in names.split()
     },
     **{
-        f"%{name}{axis}": SpecialRegister("u32", ptx, need, vector=not axis)
+        f"%{name}{axis}": SpecialRegister("u32", ptx, need, not axis,
+                                          ("u16",) if need == "any" else ())
         for names, ptx, need in _VECTORS
         for name in names.split() for axis in ("", ".x", ".y", ".z", ".w")
     },

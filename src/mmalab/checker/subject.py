@@ -76,6 +76,11 @@ class Body:
         """Its instructions in text order."""
         return (item for item in self.stream if isinstance(item, Site))
 
+    @property
+    def labels(self) -> set[str]:
+        """The names of its labels."""
+        return {item.name for item in self.stream if isinstance(item, Label)}
+
 
 @dataclass(slots=True, eq=False)
 class Subject:

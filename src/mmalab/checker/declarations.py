@@ -1,0 +1,93 @@
+"""Declarations that no name is missing from and that are wrong all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mmalab.checker.rule import Fault, message
+from mmalab.checker.subject import Subject
+from mmalab.checker.types import REGISTER_TYPES
+from mmalab.ptx.nodes import Block, Directive, RegisterDeclaration, Statement, Variable
+
+__all__ = ["label_lists", "registers", "variables"]
+
+
+def _statements(subject: Subject) -> Iterator[Statement]:
+    """All statements of all bodies but instructions, blocks opened."""
+    waiting = [iter(body.function.body or ()) for body in subject.bodies]
+    while waiting:
+        for statement in waiting[-1]:
+            if isinstance(statement, Block):
+                waiting.append(iter(statement.statements))
+                break
+            yield statement
+        else:
+            waiting.pop()
+
+
+def registers(subject: Subject) -> Iterator[Fault]:
+    """``.reg`` of a type that registers do not have."""
+    for statement in _statements(subject):
+        if isinstance(statement, RegisterDeclaration) and statement.type not in REGISTER_TYPES:
+            yield Fault(message(f".reg .{statement.type}", "registers do not have this type",
+                                [f".{t}" for t in REGISTER_TYPES]), statement.line)
+
+
+def _variables(subject: Subject) -> Iterator[Variable]:
+    yield from subject.module.variables
+    for statement in _statements(subject):
+        if isinstance(statement, Variable):
+            yield statement
+
+
+def variables(subject: Subject) -> Iterator[Fault]:
+    """Alignments, initial values and types that a variable may not have."""
+    for variable in _variables(subject):
+        named = f".{variable.space} {variable.name}"
+        align = variable.align
+        if align is not None and (align < 1 or align & (align - 1)):
+            yield Fault(message(named, f".align {align} is not a power of two",
+                                ["1, 2, 4, 8, 16, ..."]), variable.line)
+        if variable.initializer is not None and variable.space not in ("global", "const"):
+            yield Fault(message(named, f"no initial value is allowed in .{variable.space}",
+                                [".global or .const", "a store at the start"]), variable.line)
+        if variable.type == "pred":
+            yield _predicate(named, variable.line)
+    for body in subject.bodies:
+        for parameter in (*body.function.parameters, *body.function.results):
+            if parameter.type == "pred" and parameter.space != "reg":
+                yield _predicate(f".param {parameter.name}", body.function.line)
+    yield from _redeclared(subject)
+
+
+def _predicate(named: str, line: int) -> Fault:
+    return Fault(message(named, "predicates live in registers only", [".u8, .b32"]), line)
+
+
+def _redeclared(subject: Subject) -> Iterator[Fault]:
+    """Module variables declared twice (as extern and otherwise) in different ways."""
+    first: dict[str, Variable] = {}
+    for variable in subject.module.variables:
+        known = first.setdefault(variable.name, variable)
+        if (known.space, known.type) != (variable.space, variable.type):
+            yield Fault(message(
+                f".{variable.space} {variable.name}", f"is .{variable.space} .{variable.type} "
+                f"here and .{known.space} .{known.type} in line {known.line}"), variable.line)
+
+
+def label_lists(subject: Subject) -> Iterator[Fault]:
+    """``.branchtargets`` with labels that the function does not have."""
+    for body in subject.bodies:
+        labels: set[str] | None = None
+        waiting = list(body.function.body or ())
+        while waiting:
+            statement = waiting.pop()
+            if isinstance(statement, Block):
+                waiting += statement.statements
+            elif isinstance(statement, Directive) and statement.name == ".branchtargets":
+                if labels is None:
+                    labels = body.labels
+                for name in statement.arguments.replace(",", " ").split():
+                    if name not in labels:
+                        yield Fault(message(name, "no label of this name is in the function",
+                                            sorted(labels)[:3]), statement.line, {"name": name})
