@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -41,6 +42,7 @@ from mmalab.emulator.state import LaunchShape
 from mmalab.errors import UsageError
 from mmalab.findings import Finding
 from mmalab.findings import verdict as verdict_of
+from mmalab.isa.form import Form
 from mmalab.ptx import parse
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
@@ -52,6 +54,7 @@ Extent = int | Sequence[int]
 ListenerFactory = Callable[[Program, LaunchShape], Listener]
 _COUNTERS = ("instructions", "shared.wavefronts", "shared.wavefronts.ideal", "global.bytes.read",
              "global.bytes.written", "tensor.flops", "tmem.columns.peak", "barrier.waits")
+_MATRIX = frozenset({"mma.sync", "mma.sp", "wmma.mma"})
 _MAX_THREADS = 1024
 _MAX_SHARED = 232448
 
@@ -123,10 +126,15 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
     return _report(machine, heard)
 
 
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> Module:
+    return parse(text)
+
+
 def _program(kernel: Kernel | Module | str, entry: str | None) -> Program:
     if isinstance(kernel, Kernel):
-        return lower(parse(kernel.ptx), entry or kernel.entry)
-    return lower(parse(kernel) if isinstance(kernel, str) else kernel, entry)
+        return lower(_parsed(kernel.ptx), entry or kernel.entry)
+    return lower(_parsed(kernel) if isinstance(kernel, str) else kernel, entry)
 
 
 def _schedule(schedule: str | int) -> str | int:
@@ -201,10 +209,17 @@ def _report(machine: Machine, heard: Sequence[Listener]) -> Run:
     for site, count in zip(machine.program.sites, machine.counts.tolist(), strict=True):
         if count:
             counters["instructions"] += count
-            name = f"instructions.{site.form.family}"
-            counters[name] = counters.get(name, 0) + count
-            fidelity[site.form.key] = fidelity_of(site.form)
+            # by whole opcode, and by family ("mma.sync"), which are one name for plain ones
+            for name in {site.form.key, site.form.family}:
+                counters[f"instructions.{name}"] = counters.get(f"instructions.{name}", 0) + count
+            fidelity[site.form.key] = _fidelity(machine, site.form)
     return Run(findings, counters, fidelity, machine.deadlock, machine.program)
+
+
+def _fidelity(machine: Machine, form: Form) -> str:
+    if machine.numerics == "fast" and form.flops and form.family in _MATRIX:
+        return 'approximate: float32 products and sums (numerics="fast")'
+    return fidelity_of(form)
 
 
 def _with_count(finding: Finding, times: int) -> Finding:
