@@ -15,7 +15,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 __all__ = ["OP_BITS", "RECORD_WORDS", "Base", "Code", "Context", "Flag", "Kind", "Reason",
-           "Record", "place"]
+           "Record", "Said", "place"]
 
 
 class Context(IntEnum):
@@ -114,6 +114,14 @@ class Flag(IntEnum):
 
     LEADER = 1            # control can come here from elsewhere: divergent warps look again
     WHOLE = 2             # compiled for 32 lanes only; fewer are a stop
+
+
+class Said(IntEnum):
+    """What a primitive returns."""
+
+    DONE = 0
+    TRAP = 1              # a callback said stop
+    DECLINED = 2          # nothing done: Python executes the site this time
 
 
 class Code(IntEnum):

@@ -22,6 +22,7 @@ from mmalab.emulator.native.abi import (
     Kind,
     Reason,
     Record,
+    Said,
 )
 from mmalab.emulator.native.emit import FunctionWriter, Value, const, vector
 from mmalab.emulator.native.primitive import V1, V32
@@ -185,10 +186,10 @@ class _WarpWriter:
             (Kind.BARRIER, "barrier"), (Kind.TABLE, "table"),
         ])
 
-    def _count_run(self) -> None:
+    def _count_run(self, by: int = 1) -> None:
         f = self.f
         at = f.offset(self.runs, f.binary("shl", f.cast("zext", self.pc, "i64"), const("i64", 3)))
-        f.store(f.binary("add", f.load("i64", at, 8), const("i64", 1)), at, 8)
+        f.store(f.binary("add", f.load("i64", at, 8), const("i64", by)), at, 8)
 
     def _advance(self) -> None:
         self.put(self.pc_slot, self.f.binary("add", self.pc, const("i32", 1)))
@@ -207,7 +208,10 @@ class _WarpWriter:
         function = f.load("ptr", f.offset(self.rec, Record.FUNCTION), 8)
         operands = f.load("ptr", f.offset(self.rec, Record.OPERANDS), 8)
         said = f.emit("i32", f"call i32 {function.ref}({self.frame}, {operands}, {self.now})")
-        f.branch_if(f.compare("icmp eq", said, const("i32", 0)), "advance", "trap")
+        f.switch(said, "trap", [(Said.DONE, "advance"), (Said.DECLINED, "declined")])
+        f.label("declined")
+        self._count_run(-1)
+        f.branch("stop")
         f.label("trap")
         self.save_pcs(self.mask, self.pc)
         self.leave(Code.TRAP)

@@ -2,8 +2,8 @@
 
 ``i32 primitive(frame, operands, lanes)`` reads its operands from the places in `operands`, computes
 on <32 x T> vectors, and stores the results in the lanes given: all of them at once where `lanes` is
--1, blended with the old values elsewhere. It returns 0, or 1 when a callback stopped the run. The
-same function serves every site with this form and kinds of operands::
+-1, blended with the old values elsewhere. It returns what :class:`~mmalab.emulator.native.abi.Said`
+lists. The same function serves every site with this form and kinds of operands::
 
     add.s32 %r3, %r1, 5;        operands: R + 256, R + 0, CONSTANTS + 128
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
-from mmalab.emulator.native.abi import OP_BITS, Base, Context
+from mmalab.emulator.native.abi import OP_BITS, Base, Context, Said
 from mmalab.emulator.native.emit import FunctionWriter, Value, const, element, vector
 from mmalab.emulator.program import Addr, Guarded, Imm, Op, Reg, Site, Special, Symbol, Vec
 from mmalab.emulator.types import width
@@ -273,7 +273,17 @@ class PrimitiveWriter:
                              f"{self.bits})")
         f.ret(code)
 
+    def decline_where(self, lanes: Value) -> None:
+        """Leave the site to Python where a running lane of `lanes` is set; before any effect."""
+        f = self.f
+        away, on = f.fresh_label("decline"), f.fresh_label("on")
+        some = f.binary("and", f.cast("bitcast", lanes, "i32"), self.bits)
+        f.branch_if(f.compare("icmp ne", some, const("i32", 0)), away, on)
+        f.label(away)
+        f.ret(const("i32", int(Said.DECLINED)))
+        f.label(on)
+
     def finish(self) -> None:
         """Store what is left and return."""
         self.store_results()
-        self.f.ret(const("i32", 0))
+        self.f.ret(const("i32", int(Said.DONE)))

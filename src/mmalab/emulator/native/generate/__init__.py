@@ -8,6 +8,7 @@ which is the specification that the generator must equal bit for bit.
 from __future__ import annotations
 
 from mmalab.emulator.native.generate import (
+    approximate,
     arithmetic,
     convert,
     integers,
@@ -24,5 +25,5 @@ from mmalab.emulator.native.generate.special import (
     warp_specials,
 )
 
-__all__ = ["GENERATORS", "KNOWN", "arithmetic", "convert", "cta_specials", "integers", "matrix",
+__all__ = ["GENERATORS", "KNOWN", "approximate", "arithmetic", "convert", "cta_specials", "integers", "matrix",
            "memory", "moves", "special_place", "warp_specials", "warps"]

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 from mmalab.emulator.native.emit import Value, const
-from mmalab.emulator.native.generate import floats, integers
+from mmalab.emulator.native.generate import floats, halves, integers
 from mmalab.emulator.native.generate.registry import generates
 from mmalab.emulator.native.primitive import Generator, PrimitiveWriter
 
 __all__: list[str] = []
 
-_BY_FAMILY: dict[str, tuple[Generator | None, Generator | None]] = {
-    "add": (integers.add, floats.arithmetic),
-    "sub": (integers.add, floats.arithmetic),
-    "mul": (integers.multiply, floats.arithmetic),
-    "mad": (integers.multiply, floats.fused),
-    "fma": (None, floats.fused),
-    "div": (integers.divide, floats.divide),
-    "rem": (integers.divide, None),
-    "neg": (integers.negate, floats.negate),
-    "abs": (integers.absolute, floats.absolute),
-    "min": (integers.extreme, floats.extreme),
-    "max": (integers.extreme, floats.extreme),
-    "sqrt": (None, floats.root),
+_BY_FAMILY: dict[str, tuple[Generator | None, Generator | None, Generator | None]] = {
+    "add": (integers.add, floats.arithmetic, halves.arithmetic),
+    "sub": (integers.add, floats.arithmetic, halves.arithmetic),
+    "mul": (integers.multiply, floats.arithmetic, halves.arithmetic),
+    "mad": (integers.multiply, floats.fused, None),
+    "fma": (None, floats.fused, halves.fused),
+    "div": (integers.divide, floats.divide, None),
+    "rem": (integers.divide, None, None),
+    "neg": (integers.negate, floats.negate, halves.negate),
+    "abs": (integers.absolute, floats.absolute, halves.absolute),
+    "min": (integers.extreme, floats.extreme, halves.extreme),
+    "max": (integers.extreme, floats.extreme, halves.extreme),
+    "sqrt": (None, floats.root, None),
 }
 
 
 @generates(*_BY_FAMILY)
 def _arithmetic(w: PrimitiveWriter) -> bool:
-    integer, real = _BY_FAMILY[w.site.form.family]
+    integer, real, half = _BY_FAMILY[w.site.form.family]
     type_ = w.modifier("type")
     if w.has("atype", "btype", "ctype", "dtype"):
         return False  # mixed precision
     if integers.is_integer(type_):
         return integer is not None and integer(w)
+    if halves.is_half(type_):
+        return half is not None and half(w)
     return real is not None and floats.is_float(type_) and real(w)
 
 

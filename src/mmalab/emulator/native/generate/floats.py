@@ -6,14 +6,16 @@ whose tables on the chip are unknown, escape to the executors.
 
 from __future__ import annotations
 
-from mmalab.emulator.native.emit import Value, const
+from collections.abc import Sequence
+
+from mmalab.emulator.native.emit import Value, const, element, lanes, vector
 from mmalab.emulator.native.primitive import V32, V64, VF32, VF64, PrimitiveWriter
 
-__all__ = ["absolute", "arithmetic", "compare_floats", "divide", "extreme", "flush", "fused",
-           "is_float", "negate", "read", "root", "write"]
+__all__ = ["absolute", "arithmetic", "chosen_extreme", "compare_floats", "divide", "extreme",
+           "flush", "fused", "is_float", "negate", "read", "root", "write"]
 
-_QUIET = {"f32": 0x7FFFFFFF, "f64": 0x7FF8000000000000}
-_OPERATION = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
+_QUIET = 0x7FFFFFFF
+_OPERATION = {"add": "fadd", "sub": "fadd", "mul": "fmul"}
 
 
 def is_float(type_: str) -> bool:
@@ -46,8 +48,11 @@ def read(w: PrimitiveWriter, index: int, type_: str) -> Value:
     return flush(w, value) if w.modifier("ftz") and type_ == "f32" else value
 
 
-def write(w: PrimitiveWriter, value: Value, type_: str) -> bool:
-    """Write a result: flushed under .ftz, clamped under .sat, NaN in the chip's spelling."""
+def write(w: PrimitiveWriter, value: Value, type_: str, inputs: Sequence[Value] = ()) -> bool:
+    """Write a result: flushed under .ftz, clamped under .sat, NaN in the chip's spelling.
+
+    That is one word for f32; an f64 NaN keeps its payload, of `inputs` the first that is one.
+    """
     f = w.f
     if w.modifier("ftz") and type_ == "f32":
         value = flush(w, value)
@@ -60,10 +65,21 @@ def write(w: PrimitiveWriter, value: Value, type_: str) -> bool:
         # not greater than zero takes -0, negatives and NaN to +0
         raw = f.select(f.compare("fcmp ogt", value, zero_f), raw, zero)
     else:
-        nan = f.compare("fcmp uno", value, value)
-        raw = f.select(nan, const(_raw(type_), _QUIET[type_]), raw)
+        raw = _spelled(w, value, raw, type_, inputs)
     w.write(0, raw)
     return True
+
+
+def _spelled(w: PrimitiveWriter, value: Value, raw: Value, type_: str,
+             inputs: Sequence[Value]) -> Value:
+    """`raw` with the word that a NaN gets."""
+    f = w.f
+    if type_ == "f32":
+        return f.select(f.compare("fcmp uno", value, value), const(V32, _QUIET), raw)
+    for source in reversed(inputs):
+        quiet = f.binary("or", f.cast("bitcast", source, V64), const(V64, 1 << 51))
+        raw = f.select(f.compare("fcmp uno", source, source), quiet, raw)
+    return raw
 
 
 def arithmetic(w: PrimitiveWriter) -> bool:
@@ -72,7 +88,9 @@ def arithmetic(w: PrimitiveWriter) -> bool:
     if w.modifier("rounding", "rn") != "rn":
         return False
     a, b = read(w, 1, type_), read(w, 2, type_)
-    return write(w, w.f.binary(_OPERATION[w.site.form.family], a, b), type_)
+    if w.site.form.family == "sub":  # as the executor: a + -b, also where b is a NaN
+        b = w.f.emit(b.type, f"fneg {b}")
+    return write(w, w.f.binary(_OPERATION[w.site.form.family], a, b), type_, (a, b))
 
 
 def fused(w: PrimitiveWriter) -> bool:
@@ -82,19 +100,20 @@ def fused(w: PrimitiveWriter) -> bool:
         return False
     inputs = [read(w, i, type_) for i in (1, 2, 3)]
     name = "llvm.fma.v32f32" if type_ == "f32" else "llvm.fma.v32f64"
-    return write(w, w.f.call(inputs[0].type, name, inputs), type_)
+    return write(w, w.f.call(inputs[0].type, name, inputs), type_, inputs)
 
 
 def divide(w: PrimitiveWriter) -> bool:
     """div.rn exactly; approximate divisions are given the correctly rounded quotient."""
     type_ = w.modifier("type")
-    if w.modifier("rounding", "rn") != "rn" or w.modifier("approx"):
+    if w.modifier("rounding", "rn") != "rn":
         return False
-    return write(w, w.f.binary("fdiv", read(w, 1, type_), read(w, 2, type_)), type_)
+    a, b = read(w, 1, type_), read(w, 2, type_)
+    return write(w, w.f.binary("fdiv", a, b), type_, (a, b))
 
 
 def root(w: PrimitiveWriter) -> bool:
-    """sqrt.rn."""
+    """sqrt.rn, and sqrt.approx, which is given the correctly rounded root."""
     type_ = w.modifier("type")
     if not is_float(type_) or w.modifier("rounding", "rn") != "rn":
         return False
@@ -125,20 +144,37 @@ def absolute(w: PrimitiveWriter) -> bool:
 
 
 def extreme(w: PrimitiveWriter) -> bool:
-    """min, max: a NaN operand loses (without .NaN); -0 is less than +0."""
-    type_, f = w.modifier("type"), w.f
-    if w.has("NaN", "xorsign", "abs") or len(w.operands) != 3:
-        return False
-    a, b = read(w, 1, type_), read(w, 2, type_)
-    word = _raw(type_)
-    less = "olt" if w.site.form.family == "min" else "ogt"
+    """min, max of two or three operands."""
+    type_ = w.modifier("type")
+    a, *rest = (read(w, i, type_) for i in range(1, len(w.operands)))
+    for b in rest:
+        a = chosen_extreme(w, a, b)
+    return write(w, a, type_)
+
+
+def chosen_extreme(w: PrimitiveWriter, a: Value, b: Value) -> Value:
+    """min or max: a NaN operand loses (without .NaN); -0 is less than +0; .xorsign.abs."""
+    f, least = w.f, w.site.form.family == "min"
+    word = vector("i32" if element(a.type) == "float" else "i64", lanes(a.type))
+    top = const(word, -1 << (31 if element(a.type) == "float" else 63))
     ra, rb = f.cast("bitcast", a, word), f.cast("bitcast", b, word)
+    sign = f.binary("and", f.binary("xor", ra, rb), top) if w.has("xorsign") else None
+    if w.has("abs"):
+        keep = f.binary("xor", top, const(word, -1))
+        ra, rb = f.binary("and", ra, keep), f.binary("and", rb, keep)
+        a, b = f.cast("bitcast", ra, a.type), f.cast("bitcast", rb, b.type)
     # equal operands differ at most in the sign of zero: min takes the or, max the and of the words
-    tie = f.binary("or" if w.site.form.family == "min" else "and", ra, rb)
-    chosen = f.select(f.compare(f"fcmp {less}", a, b), ra, rb)
+    tie = f.binary("or" if least else "and", ra, rb)
+    chosen = f.select(f.compare("fcmp olt" if least else "fcmp ogt", a, b), ra, rb)
     chosen = f.select(f.compare("fcmp oeq", a, b), tie, chosen)
     chosen = f.select(f.compare("fcmp uno", b, b), ra, chosen)
-    return write(w, f.cast("bitcast", chosen, _float(type_)), type_)
+    if w.has("NaN"):
+        chosen = f.select(f.compare("fcmp uno", a, a), ra, chosen)
+        chosen = f.select(f.compare("fcmp uno", b, b), rb, chosen)
+    if sign is not None:
+        keep = f.binary("xor", top, const(word, -1))
+        chosen = f.binary("or", f.binary("and", chosen, keep), sign)
+    return f.cast("bitcast", chosen, a.type)
 
 
 def compare_floats(w: PrimitiveWriter, comparison: str, type_: str) -> Value:
