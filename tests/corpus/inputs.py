@@ -177,7 +177,8 @@ def compare(row: Json, arguments: list[Argument], want: Mapping[str, Array]) -> 
             faults.append(f"{name}: {got.dtype}{got.shape}, the reference gives "
                           f"{expected.dtype}{expected.shape}")
             continue
-        fault = _difference(got, expected, row["compare"].get(name, "bits"))
+        with np.errstate(all="ignore"):
+            fault = _difference(got, expected, row["compare"].get(name, "bits"))
         faults.extend([f"{name}: {fault}"] if fault else [])
     return faults
 
