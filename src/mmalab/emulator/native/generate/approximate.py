@@ -13,7 +13,7 @@ from collections.abc import Callable
 from mmalab.emulator.native.emit import Value, const, lanes, vector
 from mmalab.emulator.native.generate import floats, halves
 from mmalab.emulator.native.generate.registry import generates
-from mmalab.emulator.native.generate.rounding import close_call, horner, number
+from mmalab.emulator.native.generate.rounding import close_call, horner, number, single
 from mmalab.emulator.native.primitive import V64, VF32, VF64, PrimitiveWriter
 
 __all__ = ["exp2", "log2", "tanh"]
@@ -35,7 +35,7 @@ def _ints(type_: str) -> str:
 
 
 def exp2(w: PrimitiveWriter, x: Value) -> Value:
-    """2**x of doubles, for results down to 2**-300."""
+    """Two to the power x, doubles, for results down to 2**-300."""
     f = w.f
     top, bottom = number(x.type, 200.0), number(x.type, -300.0)
     x = f.select(f.compare("fcmp ogt", x, top), top, x)
@@ -50,7 +50,7 @@ def exp2(w: PrimitiveWriter, x: Value) -> Value:
 
 
 def log2(w: PrimitiveWriter, x: Value) -> Value:
-    """log2(x) of doubles that are no subnormals."""
+    """Base-2 logarithm of doubles that are no subnormals."""
     f, kind = w.f, _ints(x.type)
     raw = f.cast("bitcast", x, kind)
     mantissa = f.binary("or", f.binary("and", raw, const(kind, (1 << 52) - 1)),
@@ -73,7 +73,7 @@ def log2(w: PrimitiveWriter, x: Value) -> Value:
 
 
 def tanh(w: PrimitiveWriter, x: Value) -> Value:
-    """tanh(x) of doubles."""
+    """Hyperbolic tangent of doubles."""
     f = w.f
     size = f.call(x.type, f"llvm.fabs.v{lanes(x.type)}f64", [x])
     small = f.compare("fcmp olt", size, number(x.type, 0.25))
@@ -104,7 +104,8 @@ def _approximate(w: PrimitiveWriter) -> bool:
 def _reciprocal(w: PrimitiveWriter) -> bool:
     """1 / x, and 1 / sqrt(x) with the root and the quotient in double precision."""
     type_, f, root = w.modifier("type"), w.f, w.site.form.family == "rsqrt"
-    if w.modifier("rounding", "rn") != "rn":
+    rounding = w.modifier("rounding", "rn")
+    if rounding != "rn" and type_ != "f32":
         return False
     if type_ == "f64" and (w.modifier("ftz") or w.modifier("approx")):
         return bool(w.modifier("ftz")) and _upper_words(w, root=root)
@@ -112,6 +113,9 @@ def _reciprocal(w: PrimitiveWriter) -> bool:
     if root:
         wide = f.cast("fpext", value, VF64) if type_ == "f32" else value
         return floats.write(w, f.cast("fptrunc", _one_over_root(w, wide), VF32), "f32")
+    if rounding != "rn":
+        wide = f.binary("fdiv", number(VF64, 1.0), f.cast("fpext", value, VF64))
+        return floats.write(w, single(w, wide, rounding), type_)
     return floats.write(w, f.binary("fdiv", number(value.type, 1.0), value), type_)
 
 

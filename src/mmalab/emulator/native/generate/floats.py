@@ -1,7 +1,7 @@
 """Single and double precision: IEEE operations that the host's vector unit does exactly.
 
-Results that are NaN become the chip's canonical NaN. Roundings other than to nearest, and functions
-whose tables on the chip are unknown, escape to the executors.
+f32 results that are NaN become the chip's one NaN, f64 NaNs keep their payload. f32 roundings other
+than to nearest go through doubles; of f64 they escape to the executors.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mmalab.emulator.native.emit import Value, const, element, lanes, vector
+from mmalab.emulator.native.generate.rounding import number, odd_sum, single
 from mmalab.emulator.native.primitive import V32, V64, VF32, VF64, PrimitiveWriter
 
 __all__ = ["absolute", "arithmetic", "chosen_extreme", "compare_floats", "divide", "extreme",
@@ -83,42 +84,74 @@ def _spelled(w: PrimitiveWriter, value: Value, raw: Value, type_: str,
 
 
 def arithmetic(w: PrimitiveWriter) -> bool:
-    """add, sub, mul to nearest."""
-    type_ = w.modifier("type")
-    if w.modifier("rounding", "rn") != "rn":
-        return False
+    """add, sub, mul; of f64 to nearest only."""
+    type_, rounding = w.modifier("type"), w.modifier("rounding", "rn")
     a, b = read(w, 1, type_), read(w, 2, type_)
     if w.site.form.family == "sub":  # as the executor: a + -b, also where b is a NaN
         b = w.f.emit(b.type, f"fneg {b}")
-    return write(w, w.f.binary(_OPERATION[w.site.form.family], a, b), type_, (a, b))
+    if rounding == "rn":
+        return write(w, w.f.binary(_OPERATION[w.site.form.family], a, b), type_, (a, b))
+    if type_ != "f32":
+        return False
+    a, b = _wide(w, a), _wide(w, b)
+    if w.site.form.family == "mul":
+        return write(w, single(w, w.f.binary("fmul", a, b), rounding), type_)
+    return write(w, _sum(w, a, b, rounding), type_)
+
+
+def _wide(w: PrimitiveWriter, value: Value) -> Value:
+    return w.f.cast("fpext", value, VF64)
+
+
+def _sum(w: PrimitiveWriter, a: Value, b: Value, rounding: str) -> Value:
+    """a + b of doubles as a float; what cancels exactly is -0 under rm."""
+    f = w.f
+    total = odd_sum(w, a, b)
+    if rounding == "rm":
+        signs = f.binary("xor", *(f.cast("bitcast", x, V64) for x in (a, b)))
+        opposite = f.compare("icmp slt", signs, const(V64, 0))
+        zero = f.compare("fcmp oeq", total, number(VF64, 0.0))
+        total = f.select(f.binary("and", zero, opposite), number(VF64, -0.0), total)
+    return single(w, total, rounding)
 
 
 def fused(w: PrimitiveWriter) -> bool:
     """fma (and mad on floats, which is the same)."""
-    type_ = w.modifier("type")
-    if not is_float(type_) or w.modifier("rounding", "rn") != "rn" or w.has("relu"):
+    type_, rounding = w.modifier("type"), w.modifier("rounding", "rn")
+    if not is_float(type_) or w.has("relu"):
         return False
     inputs = [read(w, i, type_) for i in (1, 2, 3)]
+    if rounding != "rn":
+        if type_ != "f32":
+            return False
+        a, b, c = (_wide(w, x) for x in inputs)
+        return write(w, _sum(w, w.f.binary("fmul", a, b), c, rounding), type_)
     name = "llvm.fma.v32f32" if type_ == "f32" else "llvm.fma.v32f64"
     return write(w, w.f.call(inputs[0].type, name, inputs), type_, inputs)
 
 
 def divide(w: PrimitiveWriter) -> bool:
-    """div.rn exactly; approximate divisions are given the correctly rounded quotient."""
-    type_ = w.modifier("type")
-    if w.modifier("rounding", "rn") != "rn":
-        return False
+    """div; approximate divisions are given the correctly rounded quotient."""
+    type_, rounding = w.modifier("type"), w.modifier("rounding", "rn")
     a, b = read(w, 1, type_), read(w, 2, type_)
-    return write(w, w.f.binary("fdiv", a, b), type_, (a, b))
+    if rounding == "rn":
+        return write(w, w.f.binary("fdiv", a, b), type_, (a, b))
+    # no quotient of 24-bit numbers lies closer to a float than a double resolves
+    return type_ == "f32" and write(
+        w, single(w, w.f.binary("fdiv", _wide(w, a), _wide(w, b)), rounding), type_)
 
 
 def root(w: PrimitiveWriter) -> bool:
-    """sqrt.rn, and sqrt.approx, which is given the correctly rounded root."""
-    type_ = w.modifier("type")
-    if not is_float(type_) or w.modifier("rounding", "rn") != "rn":
+    """sqrt, and sqrt.approx, which is given the correctly rounded root."""
+    type_, rounding = w.modifier("type"), w.modifier("rounding", "rn")
+    if not is_float(type_):
         return False
-    name = "llvm.sqrt.v32f32" if type_ == "f32" else "llvm.sqrt.v32f64"
     value = read(w, 1, type_)
+    if rounding != "rn":
+        wide = _wide(w, value) if type_ == "f32" else value
+        return type_ == "f32" and write(
+            w, single(w, w.f.call(VF64, "llvm.sqrt.v32f64", [wide]), rounding), type_)
+    name = "llvm.sqrt.v32f32" if type_ == "f32" else "llvm.sqrt.v32f64"
     return write(w, w.f.call(value.type, name, [value]), type_)
 
 
@@ -177,9 +210,8 @@ def chosen_extreme(w: PrimitiveWriter, a: Value, b: Value) -> Value:
     return f.cast("bitcast", chosen, a.type)
 
 
-def compare_floats(w: PrimitiveWriter, comparison: str, type_: str) -> Value:
-    """``setp``'s comparison of floats as <32 x i1>."""
-    a, b = read(w, 1, type_), read(w, 2, type_)
+def compare_floats(w: PrimitiveWriter, comparison: str, a: Value, b: Value) -> Value:
+    """``setp``'s comparison of floats as <N x i1>."""
     ordered = {"eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge",
                "equ": "ueq", "neu": "une", "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge",
                "num": "ord", "nan": "uno"}

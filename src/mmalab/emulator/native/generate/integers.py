@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mmalab.emulator.native.emit import Value, const, vector
+from mmalab.emulator.native.emit import Value, const, element, lanes, vector
 from mmalab.emulator.native.generate.registry import generates
-from mmalab.emulator.native.primitive import V32, PrimitiveWriter
+from mmalab.emulator.native.primitive import V32, V64, PrimitiveWriter
 from mmalab.emulator.types import width
 
 __all__ = [
@@ -13,7 +13,9 @@ __all__ = [
 
 
 def is_integer(type_: str) -> bool:
-    """Whether `type_` is a scalar integer or untyped-bits type of at most 64 bits."""
+    """Whether `type_` is an integer or untyped-bits type of at most 64 bits, or a pair of 16."""
+    if type_ in ("s16x2", "u16x2"):
+        return True
     return type_[0] in "sub" and type_[1:].isdigit() and int(type_[1:]) <= 64
 
 
@@ -65,25 +67,24 @@ def _shift(w: PrimitiveWriter) -> bool:
 def multiply(w: PrimitiveWriter) -> bool:
     """``mul`` and ``mad``: low half, high half, or both."""
     type_ = w.modifier("type")
-    if w.has("sat", "cc"):
+    if w.has("cc"):
         return False
     product = _product(w, type_, w.modifier("part", "lo"))
-    if product is None:
-        return False
     if w.site.form.family == "mad":
         bits = width(type_) * (2 if w.modifier("part") == "wide" else 1)
-        product = w.f.binary("add", product, w.read(3, f"{type_[0]}{bits}"))
+        addend = w.read(3, f"{type_[0]}{bits}")
+        if w.has("sat"):
+            return _write(w, w.f.call(V32, "llvm.sadd.sat.v32i32", [product, addend]))
+        product = w.f.binary("add", product, addend)
     return _write(w, product)
 
 
-def _product(w: PrimitiveWriter, type_: str, part: str) -> Value | None:
+def _product(w: PrimitiveWriter, type_: str, part: str) -> Value:
     f, bits = w.f, width(type_)
     a, b = _pair(w)
     if part == "lo":
         return f.binary("mul", a, b)
     double = vector(f"i{2 * bits}")
-    if part == "hi" and bits == 64:
-        return None
     signed = type_[0] == "s"
     wide = f.binary("mul", f.resize(a, double, signed=signed), f.resize(b, double, signed=signed))
     if part == "wide":
@@ -105,14 +106,18 @@ def absolute(w: PrimitiveWriter) -> bool:
 
 
 def extreme(w: PrimitiveWriter) -> bool:
-    """``min`` and ``max``."""
-    type_ = w.modifier("type")
-    if w.has("relu") or len(w.operands) != 3:
-        return False
+    """``min`` and ``max``, also of pairs of halfwords."""
+    type_, f = w.modifier("type"), w.f
     a, b = _pair(w)
+    paired = type_.endswith("x2")
+    if paired:
+        a, b = (f.cast("bitcast", x, vector("i16", 64)) for x in (a, b))
     sign = "s" if type_[0] == "s" else "u"
-    name = f"llvm.{sign}{w.site.form.family}.v32i{width(type_)}"
-    return _write(w, w.f.call(a.type, name, [a, b]))
+    shape = f"v{lanes(a.type)}{element(a.type)}"
+    value = f.call(a.type, f"llvm.{sign}{w.site.form.family}.{shape}", [a, b])
+    if w.has("relu"):
+        value = f.call(a.type, f"llvm.smax.{shape}", [value, const(a.type, 0)])
+    return _write(w, f.cast("bitcast", value, V32) if paired else value)
 
 
 def add(w: PrimitiveWriter) -> bool:
@@ -121,113 +126,57 @@ def add(w: PrimitiveWriter) -> bool:
     if w.has("cc"):
         return False
     a, b = _pair(w)
+    if type_.endswith("x2"):
+        halves = [w.f.cast("bitcast", x, vector("i16", 64)) for x in (a, b)]
+        return _write(w, w.f.cast("bitcast", w.f.binary(family, *halves), V32))
     if w.has("sat"):
         return _write(w, w.f.call(a.type, f"llvm.s{family}.sat.v32i{width(type_)}", [a, b]))
     return _write(w, w.f.binary(family, a, b))
 
 
 def divide(w: PrimitiveWriter) -> bool:
-    """``div`` and ``rem`` of 32 bits, through exact doubles; other widths are the executor's.
+    """``div`` and ``rem``: 32 bits and less through exact doubles, 64 bits lane by lane.
 
     Division by zero gives all ones, the remainder the dividend; INT_MIN / -1 wraps.
     """
     type_, f = w.modifier("type"), w.f
-    if width(type_) != 32:
-        return False
-    signed = type_[0] == "s"
-    cast = "sitofp" if signed else "uitofp"
-    double, wide = vector("double"), vector("i64")
+    signed, bits = type_[0] == "s", width(type_)
     a, b = _pair(w)
     zero = f.compare("icmp eq", b, const(b.type, 0))
     safe = f.select(zero, const(b.type, 1), b)
-    # a 32-bit quotient is exact after truncation: doubles have 53 bits
-    real = f.binary("fdiv", f.cast(cast, a, double), f.cast(cast, safe, double))
-    quotient = f.cast("trunc", f.cast("fptosi", real, wide), V32)
+    if bits == 64:
+        quotient = _divide_wide(w, a, safe, signed=signed)
+    else:
+        cast, double = "sitofp" if signed else "uitofp", vector("double")
+        # a 32-bit quotient is exact after truncation: doubles have 53 bits
+        real = f.binary("fdiv", f.cast(cast, a, double), f.cast(cast, safe, double))
+        quotient = f.cast("trunc", f.cast("fptosi", real, V64), a.type)
     if w.site.form.family == "div":
         return _write(w, f.select(zero, const(a.type, -1), quotient))
     rest = f.binary("sub", a, f.binary("mul", quotient, safe))
     return _write(w, f.select(zero, a, rest))
 
 
-@generates("popc", "clz", "brev")
-def _count_bits(w: PrimitiveWriter) -> bool:
-    type_, f = w.modifier("type"), w.f
-    a = w.read(1, type_)
-    name = {"popc": "llvm.ctpop", "clz": "llvm.ctlz", "brev": "llvm.bitreverse"}
-    family = w.site.form.family
-    arguments = [a, const("i1", 0)] if family == "clz" else [a]
-    value = f.call(a.type, f"{name[family]}.v32i{width(type_)}", arguments)
-    w.write(0, value if family == "brev" else f.resize(value, V32))
-    return True
-
-
-@generates("lop3")
-def _lop3(w: PrimitiveWriter) -> bool:
-    """Any three-input function, as the sum of its true minterms."""
-    if len(w.operands) != 5 or w.has("bool"):
-        return False
-    table = w.literal(4)
-    if table is None:
-        return False
+def _divide_wide(w: PrimitiveWriter, a: Value, b: Value, *, signed: bool) -> Value:
+    """64-bit quotients, one lane after the other; `b` is not zero."""
     f = w.f
-    inputs = [w.read(i, "b32") for i in (1, 2, 3)]
-    inverted = [f.binary("xor", x, const(V32, -1)) for x in inputs]
-    total = const(V32, 0)
-    for row in range(8):
-        if table >> row & 1:
-            picked = [inputs[i] if row >> (2 - i) & 1 else inverted[i] for i in range(3)]
-            term = f.binary("and", f.binary("and", picked[0], picked[1]), picked[2])
-            total = f.binary("or", total, term)
-    w.write(0, total)
-    return True
+    negative = None
+    if signed:
+        negative = f.compare("icmp slt", f.binary("xor", a, b), const(V64, 0))
+        a, b = (f.call(V64, "llvm.abs.v32i64", [x, const("i1", 0)]) for x in (a, b))
+    above, below, out = (f.alloca(V64) for _ in range(3))
+    f.store(a, above, 64)
+    f.store(b, below, 64)
 
+    def body(lane: Value) -> None:
+        x, y, to = (f.element_at(place, lane, 8) for place in (above, below, out))
+        f.store(f.binary("udiv", f.load("i64", x, 8), f.load("i64", y, 8)), to, 8)
 
-@generates("shf")
-def _funnel(w: PrimitiveWriter) -> bool:
-    """``shf.{l,r}.wrap`` of the pair b:a."""
-    if w.modifier("wrapping") != "wrap":
-        return False
-    low, high, amount = (w.read(i, "b32") for i in (1, 2, 3))
-    name = "llvm.fshl.v32i32" if w.modifier("mode") == "l" else "llvm.fshr.v32i32"
-    w.write(0, w.f.call(V32, name, [high, low, amount]))
-    return True
-
-
-@generates("bfe")
-def _extract_field(w: PrimitiveWriter) -> bool:
-    """u32 only: position and length are bytes of their operands."""
-    if w.modifier("type") != "u32":
-        return False
-    f = w.f
-    a, position, length = (w.read(i, "u32") for i in (1, 2, 3))
-    position, length = (f.binary("and", x, const(V32, 255)) for x in (position, length))
-    inside = f.compare("icmp ult", position, const(V32, 32))
-    shifted = f.binary("lshr", a, f.binary("and", position, const(V32, 31)))
-    shifted = f.select(inside, shifted, const(V32, 0))
-    full = f.compare("icmp uge", length, const(V32, 32))
-    one = f.binary("shl", const(V32, 1), f.binary("and", length, const(V32, 31)))
-    mask = f.select(full, const(V32, -1), f.binary("sub", one, const(V32, 1)))
-    w.write(0, f.binary("and", shifted, mask))
-    return True
-
-
-@generates("bfi")
-def _insert_field(w: PrimitiveWriter) -> bool:
-    """b32 only: the low bits of a go into b at a position."""
-    if w.modifier("type") != "b32":
-        return False
-    f = w.f
-    a, b, position, length = (w.read(i, "b32") for i in (1, 2, 3, 4))
-    position, length = (f.binary("and", x, const(V32, 255)) for x in (position, length))
-    inside = f.compare("icmp ult", position, const(V32, 32))
-    at = f.binary("and", position, const(V32, 31))
-    full = f.compare("icmp uge", length, const(V32, 32))
-    one = f.binary("shl", const(V32, 1), f.binary("and", length, const(V32, 31)))
-    mask = f.select(full, const(V32, -1), f.binary("sub", one, const(V32, 1)))
-    mask = f.select(inside, f.binary("shl", mask, at), const(V32, 0))
-    kept = f.binary("and", b, f.binary("xor", mask, const(V32, -1)))
-    w.write(0, f.binary("or", kept, f.binary("and", f.binary("shl", a, at), mask)))
-    return True
+    f.each_lane(w.bits, body)
+    quotient = f.load(V64, out, 64)
+    if negative is None:
+        return quotient
+    return f.select(negative, f.binary("sub", const(V64, 0), quotient), quotient)
 
 
 def compare_integers(w: PrimitiveWriter, comparison: str, type_: str) -> Value:

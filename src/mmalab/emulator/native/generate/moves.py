@@ -1,10 +1,10 @@
-"""Moving values: mov with packing and unpacking, cvta, prmt, activemask."""
+"""Moving values: mov with packing and unpacking, cvta, activemask."""
 
 from __future__ import annotations
 
 from mmalab.emulator.native.emit import Value, const, vector
 from mmalab.emulator.native.generate.registry import generates
-from mmalab.emulator.native.primitive import V32, V64, PrimitiveWriter
+from mmalab.emulator.native.primitive import V64, PrimitiveWriter
 from mmalab.emulator.program import Vec
 from mmalab.emulator.types import width
 
@@ -70,24 +70,6 @@ def _cvta(w: PrimitiveWriter) -> bool:
         else:
             value = f.binary("or", value, const(V64, _WINDOWS[space] << 40))
     w.write(0, value)
-    return True
-
-
-@generates("prmt")
-def _permute(w: PrimitiveWriter) -> bool:
-    """Byte permutation with a literal selector, without sign replication."""
-    selector = None if w.has("mode") else w.literal(3)
-    if selector is None or selector & 0x8888:
-        return False
-    f = w.f
-    sources = [w.read(i, "b32") for i in (1, 2)]
-    total = const(V32, 0)
-    for i in range(4):
-        pick = selector >> (4 * i) & 7
-        byte = f.binary("lshr", sources[pick // 4], const(V32, 8 * (pick % 4)))
-        byte = f.binary("and", byte, const(V32, 255))
-        total = f.binary("or", total, f.binary("shl", byte, const(V32, 8 * i)))
-    w.write(0, total)
     return True
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from mmalab.emulator.native.emit import Value, const, element, lanes, vector
 from mmalab.emulator.native.primitive import PrimitiveWriter
 
-__all__ = ["close_call", "fused", "half_words", "horner", "number", "odd_single", "odd_sum",
-           "single_of_half"]
+__all__ = ["close_call", "directed", "fused", "half", "half_words", "horner", "number",
+           "odd_single", "odd_sum", "single", "single_of_half"]
 
 _DOUBT = 2.0**-48
 
@@ -118,6 +118,40 @@ def half_words(w: PrimitiveWriter, value: Value, kind: str) -> Value:
     rounded = f.binary("add", raw, f.binary("add", odd, const(raw.type, 0x7FFF)))
     high = f.cast("trunc", f.binary("lshr", rounded, const(raw.type, 16)), words)
     return f.select(nan, const(words, 0x7FFF), high)
+
+
+def directed(w: PrimitiveWriter, exact: Value, near: Value, rounding: str,
+             widen: Callable[[Value], Value]) -> Value:
+    """`near` (integer words of `exact` rounded to nearest) moved to where `rounding` puts them."""
+    f = w.f
+    if rounding == "rn":
+        return near
+    back = widen(near)
+    if rounding == "rz":
+        size = f"llvm.fabs.v{lanes(exact.type)}{'f64' if 'double' in exact.type else 'f32'}"
+        wrong = f.compare("fcmp ogt", *(f.call(exact.type, size, [v]) for v in (back, exact)))
+        return f.select(wrong, f.binary("sub", near, const(near.type, 1)), near)
+    wrong = f.compare("fcmp ogt" if rounding == "rm" else "fcmp olt", back, exact)
+    # a neighbour away from zero is one word up, whatever the sign
+    negative = f.compare("icmp slt", near, const(near.type, 0))
+    away = negative if rounding == "rm" else _not(w, negative)
+    step = f.select(away, const(near.type, 1), const(near.type, -1))
+    return f.select(wrong, f.binary("add", near, step), near)
+
+
+def single(w: PrimitiveWriter, exact: Value, rounding: str) -> Value:
+    """A double (exact, or rounded to odd) as a float."""
+    f, narrow = w.f, vector("float", lanes(exact.type))
+    near = f.cast("bitcast", f.cast("fptrunc", exact, narrow), _word(narrow))
+    word = directed(w, exact, near, rounding,
+                    lambda v: f.cast("fpext", f.cast("bitcast", v, narrow), exact.type))
+    return f.cast("bitcast", word, narrow)
+
+
+def half(w: PrimitiveWriter, exact: Value, kind: str, rounding: str) -> Value:
+    """Floats as f16 or bf16 words; a NaN is 0x7FFF."""
+    near = half_words(w, exact, kind)
+    return directed(w, exact, near, rounding, lambda v: single_of_half(w, v, kind))
 
 
 def close_call(w: PrimitiveWriter, value: Value, narrow: Callable[[Value], Value]) -> Value:
