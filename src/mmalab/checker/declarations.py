@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from mmalab.checker.rule import Fault, message
@@ -9,7 +10,7 @@ from mmalab.checker.subject import Subject
 from mmalab.checker.types import REGISTER_TYPES
 from mmalab.ptx.nodes import Block, Directive, RegisterDeclaration, Statement, Variable
 
-__all__ = ["label_lists", "registers", "variables"]
+__all__ = ["initial_symbols", "label_lists", "registers", "variables"]
 
 
 def _statements(subject: Subject) -> Iterator[Statement]:
@@ -73,6 +74,26 @@ def _redeclared(subject: Subject) -> Iterator[Fault]:
             yield Fault(message(
                 f".{variable.space} {variable.name}", f"is .{variable.space} .{variable.type} "
                 f"here and .{known.space} .{known.type} in line {known.line}"), variable.line)
+
+
+_SYMBOL = re.compile(r"[A-Za-z_$%][\w$]*")
+
+
+def initial_symbols(subject: Subject) -> Iterator[Fault]:
+    """Initial values that are addresses of nothing."""
+    for variable in subject.module.variables:
+        for value in variable.initializer or ():
+            if not isinstance(value, str) or "=" in value:
+                continue  # a number, or the settings of a sampler
+            for match in _SYMBOL.finditer(value):
+                name = match[0]
+                if name != "generic" and subject.scope.find(name) is None and (
+                    not value[:match.start()].endswith("0")  # the x of 0xff(a)
+                ):
+                    yield Fault(message(name, f"no symbol of this name is declared, and {value} is "
+                                        f"an initial value of {variable.name}",
+                                        subject.scope.nearest(name)), variable.line,
+                                {"name": name})
 
 
 def label_lists(subject: Subject) -> Iterator[Fault]:

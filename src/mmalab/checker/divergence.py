@@ -51,34 +51,49 @@ def _aligned(form: Form) -> bool:
 def _splitting(body: Body) -> dict[str, str]:
     """Predicates that are true for a part of some warp only, and the comparison that says so.
 
-    Only registers with one definition in the whole function count.
+    Only registers with one definition in the whole function count; a name that several scopes
+    declare has several.
     """
-    single_row = dict(body.function.attributes).get(".reqntid", "2").split(",")[0].strip() == "1"
-    if single_row:
-        return {}
+    extent = _extent(body)
     written: Counter[str] = Counter()
-    lanes: set[str] = set()
-    found: dict[str, str] = {}
+    numbers: dict[str, tuple[str, int]] = {}
+    found: dict[str, tuple[str, str]] = {}
     for site in body.sites:
         instruction = site.instruction
-        for operand in instruction.operands[:1]:
+        operands = instruction.operands
+        for operand in operands[:1]:
             written.update(registers_of(operand))
-        if instruction.guard is not None or len(instruction.operands) < 2:
+        if instruction.guard is not None or len(operands) < 2:
             continue
-        first, source = instruction.operands[:2]
+        first, source = operands[:2]
         if not isinstance(first, Register) or not isinstance(source, Register):
             continue
         if instruction.opcode.startswith("mov.") and source.name in _LANES:
-            lanes.add(first.name)
-        elif source.name in lanes and (said := _comparison(instruction)):
-            found[first.name] = said
-    # A name declared in several scopes is several registers: it has more than one definition.
-    return {p: said for p, said in found.items() if written[p] == 1
-            and all(written[name] <= 1 for name in lanes)}
+            numbers[first.name] = source.name, min(extent, 32) if "lane" in source.name else extent
+        elif source.name in numbers:
+            shown, count = numbers[source.name]
+            if _is_lane(instruction):
+                numbers[first.name] = f"{shown} & 31", min(count, 32)
+            elif said := _comparison(instruction, count):
+                found[first.name] = source.name, f"{shown} {said}"
+    return {p: said for p, (number, said) in found.items()
+            if written[p] == 1 and written[number] == 1}
 
 
-def _comparison(instruction: Instruction) -> str:
-    """``< 48`` where the comparison of a lane number with a constant splits a warp, else ""."""
+def _extent(body: Body) -> int:
+    """Values that %tid.x surely takes: those of .reqntid, else those of one warp."""
+    text = dict(body.function.attributes).get(".reqntid", "32")
+    return int(text.split(",")[0])
+
+
+def _is_lane(instruction: Instruction) -> bool:
+    """``and.b32 %r2, %r1, 31``."""
+    mask = instruction.operands[2] if len(instruction.operands) == 3 else None
+    return instruction.opcode == "and.b32" and isinstance(mask, Immediate) and mask.value == 31
+
+
+def _comparison(instruction: Instruction, count: int) -> str:
+    """``lt 48`` where comparing the numbers 0 to count - 1 with a constant splits a warp."""
     parts = instruction.opcode.split(".")
     if parts[0] != "setp" or len(parts) != 3 or parts[2] not in ("s32", "u32"):
         return ""
@@ -86,11 +101,12 @@ def _comparison(instruction: Instruction) -> str:
     if not isinstance(bound, Immediate) or not isinstance(bound.value, int):
         return ""
     value = bound.value
-    if not 0 <= value < 1024:
+    if not 0 <= value < count or count < 2:
         return ""
     split = {
         "eq": True, "ne": True, "lt": value % 32 != 0, "ge": value % 32 != 0,
-        "le": value % 32 != 31, "gt": value % 32 != 31,
+        "le": value % 32 != 31 and value != count - 1,
+        "gt": value % 32 != 31 and value != count - 1,
     }.get(parts[1], False)
     return f"{parts[1]} {value}" if split else ""
 
@@ -99,7 +115,7 @@ def _under_guard(subject: Subject, body: Body, splits: dict[str, str]) -> Iterat
     for site in body.sites:
         guard, form = site.instruction.guard, subject.forms[site.instruction.opcode]
         if guard is not None and guard.register in splits and form is not None and _aligned(form):
-            yield _fault(site, f"its guard is %tid.x {splits[guard.register]}")
+            yield _fault(site, f"its guard is {splits[guard.register]}")
 
 
 def _behind_branch(subject: Subject, body: Body, splits: dict[str, str]) -> Iterator[Fault]:
@@ -120,7 +136,7 @@ def _behind_branch(subject: Subject, body: Body, splits: dict[str, str]) -> Iter
         if form.family == "bra" and guard is not None and guard.register in splits and (
             isinstance(target, Name) and target.name not in leaving
         ):
-            said = f"the branch in line {item.line} splits a warp: %tid.x {splits[guard.register]}"
+            said = f"the branch in line {item.line} splits one: {splits[guard.register]}"
         elif guard is None:
             said = ""
 

@@ -9,6 +9,7 @@ first line, with the other lines as witness::
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
@@ -38,16 +39,17 @@ def _refused(subject: Subject, *rules: str) -> Iterator[tuple[str, list[Site], V
 
 
 def exists(subject: Subject) -> Iterable[Fault]:
-    """Opcodes that the ISA does not have; a note for those that the table does not hold."""
+    """Opcodes that the ISA does not have; one note per family that the table does not hold."""
+    unheld: defaultdict[str, list[Site]] = defaultdict(list)
     for opcode, sites, verdict in _refused(subject, "opcode", "not-in-table"):
-        line, witness = _where(sites)
         if verdict.known:
             # The verdict's words begin with the opcode.
             yield Fault(message(opcode, verdict.reason.removeprefix(f"{opcode}: "),
-                                verdict.nearest), line, witness)
+                                verdict.nearest), *_where(sites))
         else:
-            yield Fault(message(opcode, f"{verdict.reason}: nothing of it is checked"), line,
-                        witness, severity="note")
+            unheld[verdict.reason] += sites
+    for reason, sites in unheld.items():
+        yield Fault(f"{reason}: nothing of it is checked", *_where(sites), severity="note")
 
 
 def needs_target(subject: Subject) -> Iterable[Fault]:

@@ -144,7 +144,7 @@ def _type_problem(form: Form, spec: OperandSpec, kind: Kind) -> _Reason | None:
         return _one(form, spec, wanted_type(form, spec), first) or _one(form, spec, spec.pair, second)
     if kind.tag == "vector" and spec.packs:
         return _packed(spec, kind)
-    if kind.tag in ("vector", "vector register"):
+    if kind.tag == "vector" or (kind.tag == "vector register" and spec.vector):
         return _elements(form, spec, kind)
     return _one(form, spec, wanted_type(form, spec), kind)
 

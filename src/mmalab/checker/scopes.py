@@ -14,7 +14,6 @@ A label is seen from the scope it stands in and from those inside it, not from o
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -22,7 +21,18 @@ from mmalab.ptx.nodes import Function, Parameter, Variable
 
 __all__ = ["Clash", "Scope", "Symbol"]
 
-_MEMBER = re.compile(r"(.*?)(0|[1-9]\d*)")
+#: Digits of the largest member that a family may have.
+_DIGITS = 9
+
+
+def _splits(name: str) -> Iterator[tuple[str, int]]:
+    """The families that a name may belong to: r12 is member 12 of r<n>, or member 2 of r1<n>."""
+    for at in range(len(name) - 1, max(0, len(name) - 1 - _DIGITS), -1):
+        digits = name[at:]
+        if not (digits.isascii() and digits.isdigit()):
+            return
+        if digits[0] != "0" or len(digits) == 1:
+            yield name[:at], int(digits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +89,12 @@ class Scope:
 
     def _own(self, name: str) -> Symbol | None:
         found = self.names.get(name)
-        if found is not None or not self.families or not name[-1].isdigit():
+        if found is not None or not self.families:
             return found
-        match = _MEMBER.fullmatch(name)
-        while match is not None:
-            family = self.families.get(match[1])
-            if family is not None and int(match[2]) < family[0]:
+        for prefix, number in _splits(name):
+            family = self.families.get(prefix)
+            if family is not None and number < family[0]:
                 return family[1]
-            # r12 may also be member 2 of r1<n>.
-            longer = re.compile(rf"(.{{{len(match[1]) + 1},}}?)(0|[1-9]\d*)")
-            match = longer.fullmatch(name)
         return None
 
     def find(self, name: str) -> Symbol | None:
@@ -117,12 +123,11 @@ class Scope:
 
     def nearest(self, name: str) -> list[str]:
         """Declared names that look like `name`, and how far a family goes that nearly has it."""
-        match = _MEMBER.fullmatch(name)
         scope: Scope | None = self
-        while scope is not None and match is not None:
-            family = scope.families.get(match[1])
-            if family is not None:
-                count = family[0]
-                return [f"{match[1]}0 to {match[1]}{count - 1}"] if count else []
+        while scope is not None:
+            for prefix, _ in _splits(name):
+                count = scope.families.get(prefix, (0,))[0]
+                if count:
+                    return [f"{prefix}0 to {prefix}{count - 1}"]
             scope = scope.outer
         return difflib.get_close_matches(name, list(self._visible()), 3, 0.6)

@@ -56,6 +56,8 @@ RULES: tuple[Rule, ...] = (
          "alignment, type and initial value are what the space allows", declarations.variables),
     Rule("label-list", "undeclared-name", "error", "PTX ISA, Control Flow Directives",
          "the labels of .branchtargets exist", declarations.label_lists),
+    Rule("initial-value", "undeclared-name", "error", _NAMES,
+         "the symbols of initial values exist", declarations.initial_symbols),
     Rule("special-register", "target-unsupported", "error", "PTX ISA, Special Registers",
          "the target and the version have the special register", names.special_targets),
     Rule("call", "operand-mismatch", "error", "PTX ISA, Control Flow Instructions: call",

@@ -1,0 +1,81 @@
+"""Waits that do not wait, and collectives that part of a warp cannot reach."""
+
+from __future__ import annotations
+
+import pytest
+from checking import FIRST, codes, found
+
+WAIT = "mbarrier.try_wait.parity.shared.b64 %pred_1, [tile], 0;\n"
+
+
+@pytest.mark.parametrize("use", [
+    "W: @%pred_1 bra W;",
+    "selp.u32 %u32_0, 1, 0, %pred_1;\nst.global.u32 [%u64_0], %u32_0;",
+    "selp.u32 %u32_0, 1, 0, %pred_1;\nsetp.eq.u32 %pred_2, %u32_0, 0;\n@%pred_2 bra W;\nW:",
+    "and.pred %pred_2, %pred_1, %pred_3;\n@!%pred_2 trap;",
+    "@%pred_1 ld.global.u32 %u32_0, [%u64_0];",
+])
+def test_a_wait_that_is_looked_at(use):
+    """A branch, a guard, or a chain of selections that ends in an effect will do."""
+    assert codes(found(WAIT + use)) == []
+
+
+@pytest.mark.parametrize("use", [
+    "", "selp.u32 %u32_0, 1, 0, %pred_1;", "and.pred %pred_2, %pred_1, %pred_3;",
+    "@%pred_2 bra W;\nW:",
+])
+def test_a_wait_that_nobody_looks_at(use):
+    """Without a use, or with one that leads nowhere, the kernel has not waited."""
+    [finding] = found(WAIT + use)
+    assert (finding.code, finding.severity, finding.where.line) == (
+        "mbarrier-wait-unchecked", "error", FIRST)
+
+
+def test_a_predicate_of_another_scope_is_another_predicate():
+    """The same name in an inner scope does not excuse the wait."""
+    body = ("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [tile], 0; }\n"
+            "{ .reg .pred p; setp.eq.u32 p, %u32_0, 0; @p bra W; W: }")
+    assert codes(found(body)) == ["mbarrier-wait-unchecked"]
+
+
+def test_copies_without_any_wait():
+    """cp.async in a module without a wait is a warning; a wait of any kind ends it."""
+    copy = "cp.async.cg.shared.global [tile], [%u64_0], 16;\n"
+    [finding] = found(copy)
+    assert (finding.code, finding.severity) == ("missing-cp-async-wait", "warning")
+    assert found(copy + "cp.async.wait_all;") == []
+    assert found(copy + "cp.async.mbarrier.arrive.noinc.shared.b64 [tile];") == []
+
+
+TID = "mov.u32 %u32_0, %tid.x;\n"
+
+
+@pytest.mark.parametrize("body", [
+    "setp.lt.u32 %pred_0, %u32_0, 48;\n@!%pred_0 bra S;\nbar.sync 0;\nS:\nmov.u32 %u32_1, 0;",
+    "setp.eq.u32 %pred_0, %u32_0, 0;\n@%pred_0 bar.sync 0;",
+    "and.b32 %u32_1, %u32_0, 31;\nsetp.ge.u32 %pred_0, %u32_1, 16;\n@%pred_0 bra S;\n"
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%b32_0}, [tile];\nS:\nmov.u32 %u32_2, 0;",
+])
+def test_a_split_warp_at_an_aligned_instruction(body):
+    """A comparison that splits a warp beyond doubt, and a collective on one side of it."""
+    [finding] = found(TID + body, attributes=".reqntid 128")
+    assert (finding.code, finding.severity) == ("divergent-collective", "warning")
+
+
+@pytest.mark.parametrize("body", [
+    # whole warps on each side
+    "setp.lt.u32 %pred_0, %u32_0, 64;\n@!%pred_0 bra S;\nbar.sync 1, 64;\nS:\nmov.u32 %u32_1, 0;",
+    # the others have left
+    "setp.lt.u32 %pred_0, %u32_0, 48;\n@!%pred_0 bra S;\nbar.sync 0;\nS:\nret;",
+    # the barrier stands where the paths have met again
+    "setp.lt.u32 %pred_0, %u32_0, 48;\n@!%pred_0 bra S;\nmov.u32 %u32_1, 0;\nS:\nbar.sync 0;",
+    # true for nobody in a block of 128
+    "setp.eq.u32 %pred_0, %u32_0, 200;\n@%pred_0 bar.sync 0;",
+    # the form for parts of warps
+    "setp.lt.u32 %pred_0, %u32_0, 48;\n@!%pred_0 bra S;\nbarrier.sync 0;\nS:\nmov.u32 %u32_1, 0;",
+    # a second definition: not known any more
+    "setp.eq.u32 %pred_0, %u32_0, 0;\nsetp.eq.u32 %pred_0, %u32_5, 0;\n@%pred_0 bar.sync 0;",
+])
+def test_silence_where_it_is_not_certain(body):
+    """No warning where warps stay whole, have left, have met again, or where one cannot know."""
+    assert found(TID + body, attributes=".reqntid 128") == []
