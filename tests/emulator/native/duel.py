@@ -38,9 +38,10 @@ from mmalab.errors import MmalabError
 from mmalab.isa.form import Form
 from mmalab.isa.lookup import find
 
-#: Registers of the programs; the last six of r and q hold addresses and are never written.
+#: Registers of the programs; the last of r and q hold addresses and a full lane mask,
+#: and are never written.
 R, Q, P = 24, 24, 8
-ADDRESSES = 6
+ADDRESSES = 7
 BYTES = 4096
 SHARED = 1024
 THREADS = 80
@@ -119,7 +120,7 @@ class Prepared(Machine):
                 start = 64 * int(rng.integers(0, 4))
                 offsets = [start + lane * 4, start + lane * 8, start + lane * 16,
                            16 * rng.integers(0, 30, 32), np.full(32, start),
-                           16 * (31 - lane)][slot]
+                           16 * (31 - lane), np.full(32, 0xFFFFFFFF)][slot]
                 state.r[row, R - ADDRESSES + slot] = offsets
                 state.q[row, Q - ADDRESSES + slot] = offsets
 
@@ -221,7 +222,7 @@ class Maker:
             operands.pop()
         operands = [Unused() if op is None else op for op in operands]
         guard = None
-        if guarded and self.rng.random() < 0.5:
+        if guarded and self.rng.random() < (0.1 if _together(form) else 0.5):
             guard = (int(self.rng.integers(0, P)), bool(self.rng.integers(0, 2)))
         return Site(0, 1, form, tuple(operands), guard, form.key)
 
@@ -249,7 +250,7 @@ class Maker:
 
     def _literal(self, form: Form, spec: Any) -> Any:
         if spec.name in ("membermask", "mask"):
-            return Imm(0xFFFFFFFF)
+            return Imm(0xFFFFFFFF) if self.rng.random() < 0.6 else Reg("r", R - 1, 32)
         if form.family == "shfl.sync" and spec.name == "c":
             return Imm(int(self.rng.choice([31, 0, 0x1C1F, 0x181F, 0x1F, 0x0F1F])))
         values = spec.values if spec.values is not None else range(32)
@@ -297,6 +298,11 @@ class Maker:
         if space in ("local", "param"):
             return Addr(Reg("r", R - ADDRESSES + which, 32), offset)
         return Addr(Reg("q", Q - ADDRESSES + which, 64), _BASES[space] + offset)
+
+
+def _together(form: Form) -> bool:
+    """Whether only full warps have compiled code for it."""
+    return form.family.endswith(".sync") or "matrix" in form.family or "mma" in form.family
 
 
 def _access_bytes(form: Form) -> int:

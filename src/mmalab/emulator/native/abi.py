@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["OP_BITS", "RECORD_WORDS", "Base", "Code", "Context", "Flag", "Kind", "Reason",
-           "Record", "Said", "place"]
+__all__ = ["CONSTANT", "OP_BITS", "RECORD_WORDS", "Base", "Code", "Context", "Flag", "Kind",
+           "Reason", "Record", "Said", "place"]
 
 
 class Context(IntEnum):
@@ -40,7 +40,7 @@ class Context(IntEnum):
     SHARED_BYTES = 16
     TAGS = 17             # u64 [tags] host pointers by address >> 40
     TAG_BYTES = 18        # u64 [tags] sizes; 0 where nothing is mapped
-    TAG_WRITABLE = 19     # u8 [tags]
+    TAG_WRITABLE = 19     # u8 [tags]: 0 read-only, 1 writable, CONSTANT for .const
     TAG_COUNT = 20
     LOCAL = 21            # host pointer of row 0, lane 0
     LOCAL_STRIDE = 22     # bytes per thread
@@ -48,7 +48,7 @@ class Context(IntEnum):
     PARAMS = 24
     PARAM_BYTES = 25
     RUNS = 26             # i64 [sites]: executions
-    SITES = 27            # i64 [sites][4]: active lanes, wavefronts, ideal wavefronts, spare
+    SITES = 27            # i64 [sites][4]: active lanes, wavefronts, ideal wavefronts, bytes read
     CALLBACK = 28         # i32 (i64 user, i32 site, i32 row, i32 lanes): 0 go on, else stop
     USER = 29
     FUEL = 30             # instructions left before the code yields, counted at back edges
@@ -89,6 +89,8 @@ class Record(IntEnum):
     COST = 36             # fuel that jumping back from here costs
 
 
+#: Of a buffer in the .const state space, in TAG_WRITABLE.
+CONSTANT = 2
 RECORD_WORDS = 10
 OP_BITS = 28
 

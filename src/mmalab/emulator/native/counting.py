@@ -6,20 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.emulator.machine import Machine
-from mmalab.emulator.program import Imm, Site, Vec
+from mmalab.emulator.program import Site, Vec
 from mmalab.emulator.types import width
 
 __all__ = ["add_traffic"]
+
+_ACCESSES = frozenset({"ld", "ldu", "st", "atom", "red"})
 
 
 def _bytes_per_lane(site: Site) -> tuple[int, int]:
     """(read, written) bytes of global memory per active lane."""
     family, modifiers = site.form.family, site.form.modifiers
-    if family == "cp.async":
-        amount = site.operands[2]
-        return (amount.word if isinstance(amount, Imm) else 0), 0
-    if family not in ("ld", "ldu", "st") or modifiers.get("space", "global") != "global":
+    if family not in _ACCESSES or modifiers.get("space", "global") != "global":
         return 0, 0
+    if family in ("atom", "red"):
+        size = width(modifiers["type"]) // 8
+        return size, size
     op = site.operands[1 if family == "st" else 0]
     count = len(op.items) if isinstance(op, Vec) else 1
     size = count * width(modifiers["type"]) // 8
@@ -31,10 +33,10 @@ def add_traffic(machine: Machine, runs: NDArray[np.int64], counted: NDArray[np.i
     counters = machine.counters
     for index in np.nonzero(runs)[0].tolist():
         site = machine.program.sites[index]
-        lanes, passes, ideal, _ = counted[index].tolist()
+        lanes, passes, ideal, bytes_ = counted[index].tolist()
         read, written = _bytes_per_lane(site)
         for name, amount in (
-            ("global.bytes.read", lanes * read), ("global.bytes.written", lanes * written),
+            ("global.bytes.read", lanes * read + bytes_), ("global.bytes.written", lanes * written),
             ("shared.wavefronts", passes), ("shared.wavefronts.ideal", ideal),
             (f"shared.wavefronts.{site.form.family}", passes),
             ("tensor.flops", int(runs[index]) * site.form.flops),

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from mmalab.emulator.deadlock import explain_deadlock
 from mmalab.emulator.interpret import Idle, Interpreter
 from mmalab.emulator.machine import Machine
-from mmalab.emulator.memory import aligned_zeros
-from mmalab.emulator.native.abi import Context, Reason
+from mmalab.emulator.memory import FIRST_BUFFER_TAG, aligned_zeros
+from mmalab.emulator.native.abi import CONSTANT, Context, Reason
 from mmalab.emulator.native.counting import add_traffic
 from mmalab.emulator.native.generate import cta_specials, warp_specials
 from mmalab.emulator.native.threaded import ThreadedCode
@@ -85,6 +85,9 @@ class ThreadedScheduler(Interpreter):
         self._standing[:] = -1
         self._ended = state.status == Status.EXITED
         tid, table = _aligned(warp_specials(shape)), space.host_table()
+        for tag, buffer in enumerate(space.buffers, FIRST_BUFFER_TAG):
+            if buffer.space == "const":
+                table.writable[tag] = CONSTANT
         specials = _aligned(np.stack([cta_specials(shape, shape.cta_coordinates(linear))
                                       for linear in state.ctas.tolist()]))
         self._keep = (tid, table, specials)

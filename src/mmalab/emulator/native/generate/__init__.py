@@ -10,6 +10,7 @@ from __future__ import annotations
 from mmalab.emulator.native.generate import (
     approximate,
     arithmetic,
+    atomics,
     bits,
     convert,
     integers,
@@ -26,5 +27,6 @@ from mmalab.emulator.native.generate.special import (
     warp_specials,
 )
 
-__all__ = ["GENERATORS", "KNOWN", "approximate", "arithmetic", "bits", "convert", "cta_specials",
-           "integers", "matrix", "memory", "moves", "special_place", "warp_specials", "warps"]
+__all__ = ["GENERATORS", "KNOWN", "approximate", "arithmetic", "atomics", "bits", "convert",
+           "cta_specials", "integers", "matrix", "memory", "moves", "special_place",
+           "warp_specials", "warps"]

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mmalab.emulator.native.abi import Base, Context
+from mmalab.emulator.native.abi import CONSTANT, Base, Context
 from mmalab.emulator.native.emit import Value, const, vector
 from mmalab.emulator.native.filter import Filter
 from mmalab.emulator.native.generate.registry import generates
-from mmalab.emulator.native.primitive import V32, V64, Index, PrimitiveWriter
-from mmalab.emulator.program import Addr, Reg
+from mmalab.emulator.native.primitive import V1, V32, V64, Index, PrimitiveWriter
+from mmalab.emulator.program import Addr, Guarded, Op, Reg
 from mmalab.emulator.types import width
 
 __all__ = ["Place", "changed", "count_lanes", "guard_slow", "locate", "shared_place", "watch"]
@@ -89,7 +89,8 @@ def _local(w: PrimitiveWriter, index: int, size: int) -> Place:
     return Place(f.offset(place.base, start), offsets, place.slow)
 
 
-def _buffer(w: PrimitiveWriter, index: int, size: int, bits: Value, *, write: bool) -> Place:
+def _buffer(w: PrimitiveWriter, index: int, size: int, bits: Value, *, write: bool,
+            space: str = "global") -> Place:
     """`size` bytes per lane of the buffer that the first lane of `bits` points into."""
     f = w.f
     addresses = w.address(index, 64)
@@ -105,9 +106,12 @@ def _buffer(w: PrimitiveWriter, index: int, size: int, bits: Value, *, write: bo
     offsets = f.binary("sub", addresses, f.splat(f.binary("shl", tag, const("i64", _TAG_SHIFT))))
     wrong = _any(w, _outside(w, offsets, room, size), bits)
     bad = f.compare("icmp slt", room, const("i64", 0))
-    if write:
-        allowed = f.load("i8", f.offset(w.pointer(Context.TAG_WRITABLE), tag))
-        bad = f.binary("or", bad, f.compare("icmp eq", allowed, const("i8", 0)))
+    if write or space:
+        kind = f.load("i8", f.offset(w.pointer(Context.TAG_WRITABLE), tag))
+        wrong_kind = (f.compare("icmp ne", kind, const("i8", 1)) if write else
+                      f.compare("icmp ne" if space == "const" else "icmp eq", kind,
+                                const("i8", CONSTANT)))
+        bad = f.binary("or", bad, wrong_kind)
     some = f.compare("icmp ne", bits, const("i32", 0))
     return Place(base, offsets, f.binary("or", wrong, f.binary("and", bad, some)), tag)
 
@@ -121,7 +125,7 @@ def locate(w: PrimitiveWriter, index: int, space: str, size: int, *, write: bool
         return _window(w, index, size, Context.PARAMS, Context.PARAM_BYTES)
     if kind == "local":
         return _local(w, index, size)
-    return _buffer(w, index, size, w.bits, write=write)
+    return _buffer(w, index, size, w.bits, write=write, space=kind)
 
 
 def guard_slow(w: PrimitiveWriter, slow: Value) -> None:
@@ -300,6 +304,18 @@ def changed(w: PrimitiveWriter) -> None:
     f.store(f.binary("add", f.load("i64", at, 8), const("i64", 1)), at, 8)
 
 
+def _is_predicate(op: Op) -> bool:
+    return isinstance(op, Guarded) or (isinstance(op, Reg) and op.file == "p")
+
+
+def _count_bytes(w: PrimitiveWriter, amounts: Value, bits: Value) -> None:
+    """Add the lanes' bytes to what the site has read."""
+    f, at = w.f, w.f.offset(_counters(w), 24)
+    some = f.select(f.cast("bitcast", bits, V1), amounts, const(V32, 0))
+    total = f.call("i32", "llvm.vector.reduce.add.v32i32", [some])
+    f.store(f.binary("add", f.load("i64", at, 8), f.cast("zext", total, "i64")), at, 8)
+
+
 @generates("cp.async")
 def _copy(w: PrimitiveWriter) -> bool:
     """cp.async completed at issue (the eager schedule); other schedules are the async engine's."""
@@ -309,10 +325,12 @@ def _copy(w: PrimitiveWriter) -> bool:
     plain = isinstance(w.operands[0], Addr) and isinstance(w.operands[1], Addr)
     if not plain or bytes_ not in (4, 8, 16) or len(w.operands) > 4:
         return False
-    if len(w.operands) == 4 and w.site.form.operands[3].type == "pred":
-        return False
     f = w.f
-    amounts = w.read(3, "u32") if len(w.operands) == 4 else const(V32, bytes_)
+    amounts = const(V32, bytes_)
+    if len(w.operands) == 4 and _is_predicate(w.operands[3]):
+        amounts = f.select(w.read(3, "pred"), const(V32, 0), amounts)
+    elif len(w.operands) == 4:
+        amounts = w.read(3, "u32")
     # lanes that read nothing may point anywhere
     reads = f.compare("icmp ne", amounts, const(V32, 0))
     reading = f.binary("and", f.cast("bitcast", reads, "i32"), w.bits)
@@ -320,7 +338,7 @@ def _copy(w: PrimitiveWriter) -> bool:
     come = _buffer(w, 1, bytes_, reading, write=False)
     above = _any(w, f.compare("icmp ugt", amounts, const(V32, bytes_)), w.bits)
     guard_slow(w, f.binary("or", f.binary("or", to.slow, come.slow), above))
-    count_lanes(w, come, "global", bytes_, reading)
+    _count_bytes(w, amounts, reading)
     count_wavefronts(w, to, bytes_, w.bits)
     watch(w, to, "shared", bytes_, "copy", w.bits)
     watch(w, come, "global", bytes_, "read", reading)
