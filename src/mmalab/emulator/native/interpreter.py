@@ -324,7 +324,7 @@ class _WarpWriter:
 
 
 def run_warp() -> FunctionWriter:
-    """Write the function ``i32 run_warp(ptr context, i32 row)``."""
+    """The function ``i32 run_warp(ptr context, i32 row)``."""
     return _WarpWriter().write()
 
 
@@ -455,5 +455,5 @@ class _CtaWriter:
 
 
 def run_cta(*, watched: bool) -> FunctionWriter:
-    """Write the function ``i32 run_cta(ptr context)``; `watched`: barriers move the race filter's clocks too."""
+    """The function ``i32 run_cta(ptr)``; `watched`: barriers move the race filter's clocks too."""
     return _CtaWriter(watched=watched).write()
