@@ -53,8 +53,8 @@ TID = "mov.u32 %u32_0, %tid.x;\n"
 @pytest.mark.parametrize("body", [
     "setp.lt.u32 %pred_0, %u32_0, 48;\n@!%pred_0 bra S;\nbar.sync 0;\nS:\nmov.u32 %u32_1, 0;",
     "setp.eq.u32 %pred_0, %u32_0, 0;\n@%pred_0 bar.sync 0;",
-    "and.b32 %u32_1, %u32_0, 31;\nsetp.ge.u32 %pred_0, %u32_1, 16;\n@%pred_0 bra S;\n"
-    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%b32_0}, [tile];\nS:\nmov.u32 %u32_2, 0;",
+    ("and.b32 %u32_1, %u32_0, 31;\nsetp.ge.u32 %pred_0, %u32_1, 16;\n@%pred_0 bra S;\n"
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%b32_0}, [tile];\nS:\nmov.u32 %u32_2, 0;"),
 ])
 def test_a_split_warp_at_an_aligned_instruction(body):
     """A comparison that splits a warp beyond doubt, and a collective on one side of it."""

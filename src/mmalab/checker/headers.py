@@ -1,4 +1,7 @@
-"""The module's first lines: is there such a target, such a version, and do they fit?"""
+"""The module's first lines: that there is such a target, such a version, and that they fit.
+
+sm_120a came with PTX 8.7: ``.version 8.6`` with it is an error that names 8.7.
+"""
 
 from __future__ import annotations
 

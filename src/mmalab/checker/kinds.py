@@ -36,7 +36,7 @@ class Kind:
     __slots__ = ("given", "items", "sign", "tag", "type", "value")
 
     def __init__(self, tag: Tag, type_: str = "", items: tuple[Kind, ...] = (),
-                 value: int | float | None = None, sign: str = "") -> None:
+                 value: float | None = None, sign: str = "") -> None:
         self.tag = tag
         self.type = type_
         self.items = items

@@ -1,4 +1,4 @@
-"""Does the instruction exist, on this chip, in this PTX version, and in hardware?
+"""Whether the instruction exists: on this chip, in this PTX version, and in hardware.
 
 All of it is decided by the opcode, so each distinct opcode is asked once and reported once, at its
 first line, with the other lines as witness::

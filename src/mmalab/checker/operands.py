@@ -1,4 +1,4 @@
-"""Do the operands fit: how many, of what shape, in which registers, with which literals?
+"""Whether the operands fit: how many, of what shape, in which registers, with which literals.
 
 Counts, vector lengths and literal ranges are the instruction table's own judgement
 (:func:`mmalab.isa.operand_problem`); this file adds what needs declarations: the type of every
@@ -141,7 +141,8 @@ def _type_problem(form: Form, spec: OperandSpec, kind: Kind) -> _Reason | None:
         return f"has {lanes} elements", [f"{{...}} of {spec.count}"]
     if kind.tag == "pair":
         first, second = kind.items
-        return _one(form, spec, wanted_type(form, spec), first) or _one(form, spec, spec.pair, second)
+        problem = _one(form, spec, wanted_type(form, spec), first)
+        return problem or _one(form, spec, spec.pair, second)
     if kind.tag == "vector" and spec.packs:
         return _packed(spec, kind)
     if kind.tag == "vector" or (kind.tag == "vector register" and spec.vector):
@@ -158,7 +159,7 @@ def _lanes(kind: Kind) -> int:
 def _address(kind: Kind) -> _Reason | None:
     base = kind.base
     if base.tag == "register":
-        integral = base.type[0] in "bus" and base.type not in ("b128",)
+        integral = base.type[0] in "bus" and base.type != "b128"
         return None if integral else (f"has {base} as its base: addresses are integers",
                                       [".b64", ".u64", ".s64", ".b32 in .shared"])
     if base.tag == "name":
@@ -213,7 +214,7 @@ def _one(form: Form, spec: OperandSpec, wanted: str, kind: Kind, *,
                 return f"is {_article(kind)}: only a register will do", legal_registers(wanted)
             spelling = "integer" if kind.tag == "integer" else kind.type
             packed = inside and "shape" in form.modifiers and spelling == "integer"
-            return None if packed and wanted != "f32" or takes_literal(wanted, spelling) else (
+            return None if (packed and wanted != "f32") or takes_literal(wanted, spelling) else (
                 f"is {_article(kind)}, and the operand is {_shown(wanted)}",
                 _literals(wanted))
         case "special":
@@ -289,7 +290,7 @@ def _symbol(form: Form, wanted: str, kind: Kind, *, inside: bool) -> _Reason | N
         return f"is a {kind}: its address cannot be taken", ["a variable or a function"]
     space = {"mapa": "shared", "getctarank": "shared"}.get(
         form.family, form.modifiers.get("space", kind.type).partition("::")[0])
-    if kind.type != space and kind.type != "function":
+    if kind.type not in (space, "function"):
         return f"is a {kind}", [f"a variable in .{space}"]
     if wanted[0] not in "bus":
         return f"is the address of a {kind}, and the operand is .{wanted}", [".b64", ".u64"]

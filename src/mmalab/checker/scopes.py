@@ -69,7 +69,7 @@ class Scope:
 
     def declare(self, name: str, symbol: Symbol) -> None:
         """Give `name` a meaning; a second one in this scope is a clash."""
-        first = self._own(name)
+        first = self.own(name)
         if first is not None:
             self.clashes.append(Clash(name, symbol.line, first.line))
         self.names[name] = symbol
@@ -87,7 +87,8 @@ class Scope:
             self.clashes.append(Clash(f"{name}<{count}>", line, known[1].line))
         self.families[name] = (count, symbol)
 
-    def _own(self, name: str) -> Symbol | None:
+    def own(self, name: str) -> Symbol | None:
+        """The meaning that this very scope gives a name."""
         found = self.names.get(name)
         if found is not None or not self.families:
             return found
@@ -101,7 +102,7 @@ class Scope:
         """The meaning of a name here, None where nothing declares it."""
         scope: Scope | None = self
         while scope is not None:
-            found = scope._own(name)
+            found = scope.own(name)
             if found is not None:
                 return found
             scope = scope.outer
@@ -110,7 +111,7 @@ class Scope:
     def owner(self, name: str) -> Scope | None:
         """The scope whose declaration a name means."""
         scope: Scope | None = self
-        while scope is not None and scope._own(name) is None:
+        while scope is not None and scope.own(name) is None:
             scope = scope.outer
         return scope
 

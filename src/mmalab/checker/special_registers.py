@@ -43,8 +43,8 @@ _SCALARS: tuple[tuple[str, str, tuple[int, int], str], ...] = (
     ("globaltimer_lo globaltimer_hi", "u32", (3, 1), "any"),
     ("total_smem_size dynamic_smem_size", "u32", (4, 1), "any"),
     ("aggr_smem_size", "u32", (8, 1), "sm_90+"),
-    ("reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap "
-     "reserved_smem_offset_0 reserved_smem_offset_1", "b32", (7, 6), "sm_80+"),
+    (("reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap "
+     "reserved_smem_offset_0 reserved_smem_offset_1"), "b32", (7, 6), "sm_80+"),
     ("current_graph_exec", "u64", (8, 0), "any"),
     (" ".join(f"pm{i}" for i in range(8)), "u32", (1, 3), "any"),
     (" ".join(f"pm{i}_64" for i in range(8)), "u64", (4, 0), "any"),

@@ -80,7 +80,8 @@ _NAMED = frozenset({"mask", "policy", "stride"})
 #: Single operands that are integers, by family and name.
 _PLACES = frozenset({
     ("match.sync", "d"), ("mapa", "b"), ("bfe", "b"), ("bfe", "c"), ("szext", "b"),
-    ("dp4a", "d"), ("dp4a", "c"), ("dp2a", "d"), ("dp2a", "c"), ("vset", "d"), ("vset", "c"), ("vset2", "d"), ("vset2", "c"), ("vset4", "d"), ("vset4", "c"),
+    ("dp4a", "d"), ("dp4a", "c"), ("dp2a", "d"), ("dp2a", "c"),
+    ("vset", "d"), ("vset", "c"), ("vset2", "d"), ("vset2", "c"), ("vset4", "d"), ("vset4", "c"),
 })
 
 

@@ -1,10 +1,14 @@
 """Waits that do not wait: results that nobody looks at, copies that nobody waits for.
 
 ``mbarrier.try_wait`` may come back false at any time. If nothing branches, selects or stores by its
-predicate, the kernel has not waited, whatever a lucky run shows. The rule follows values: a register
-matters if an instruction with an effect reads it (a guard, a store, a branch, a call ...), or one
-whose own result matters. Registers are taken over the whole function, so it is silent wherever a
-name is used twice: what it reports is certain.
+predicate, the kernel has not waited, whatever a lucky run shows. The rule follows values::
+
+    mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0;
+    selp.u32 %r1, 1, 0, %p1;            no more than this: the wait is unchecked
+
+A register matters if an instruction with an effect reads it (a guard, a store, a branch, a call),
+or one whose own result matters. Registers are taken over the whole function, so the rule is silent
+wherever a name is used twice: what it reports is certain.
 """
 
 from __future__ import annotations
@@ -22,9 +26,11 @@ _WAITS = ("mbarrier.test_wait", "mbarrier.try_wait")
 
 #: Families without an effect but their result.
 _PURE = frozenset((
-    "mov selp setp set slct and or xor not cnot lop3 shl shr shf add sub mul mad mul24 mad24 min "
-    "max abs neg cvt cvta prmt bfe bfi popc clz brev bfind bmsk szext fns fma isspacep"
-).split())
+    "abs", "add", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "cvt", "cvta",
+    "fma", "fns", "isspacep", "lop3", "mad", "mad24", "max", "min", "mov", "mul", "mul24", "neg",
+    "not", "or", "popc", "prmt", "selp", "set", "setp", "shf", "shl", "shr", "slct", "sub",
+    "szext", "xor",
+))
 
 _Register = tuple[int, str]
 
