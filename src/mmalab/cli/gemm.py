@@ -42,14 +42,17 @@ def gemm(
     """
     if kernel not in _KERNELS:
         raise UsageError(f"--kernel {kernel}", "is not a family of kernels", legal=_KERNELS)
-    if on != "cpu":
-        raise UsageError(f"--on {on}", "does not run kernels in this version", legal="cpu")
+    if on not in ("cpu", "gpu"):
+        raise UsageError(f"--on {on}", "is not a place to run", legal=["cpu", "gpu"])
 
     from mmalab.kernels import sm80_mma
 
     made = sm80_mma.gemm(m, n, k, dtype=dtype, layout=layout, stages=stages,
                          accumulate=accumulate, promote_every=promote_every)
-    found = run_gemm(made, target=target, numerics=numerics, sanitize=sanitize, seed=seed)
+    if on == "gpu":
+        found = run_on_gpu(made, target=target, seed=seed)
+    else:
+        found = run_gemm(made, target=target, numerics=numerics, sanitize=sanitize, seed=seed)
     if json:
         print_json(found)
     else:
@@ -68,21 +71,43 @@ def run_gemm(kernel: Any, *, target: str | None = None, numerics: str = "exact",
     start = time.perf_counter()
     done = emulate(kernel, arguments, target=chip, numerics=numerics, sanitize=sanitize)
     seconds = time.perf_counter() - start
+    return {
+        **_compared(kernel, arguments, chip, seed, exactly=numerics == "exact"),
+        "on": "cpu", "seconds": round(seconds, 4), "verdict": verdict(done.findings),
+        "findings": [finding.as_dict() for finding in done.findings],
+        "counters": done.counters, "fidelity": done.fidelity,
+    }
+
+
+def run_on_gpu(kernel: Any, *, target: str | None = None, seed: int = 0) -> dict[str, Any]:
+    """Run one GEMM kernel on the GPU; both comparisons and the launch as data."""
+    from mmalab.device import launch
+
+    arguments = operands(kernel, seed)
+    done = launch(kernel, arguments, target=target)
+    return {
+        **_compared(kernel, arguments, done.target, seed, exactly=True),
+        "on": done.device, "compiler": done.compiler, "seconds": done.milliseconds / 1000,
+        "verdict": "clean", "findings": [], "counters": {}, "fidelity": {},
+    }
+
+
+def _compared(kernel: Any, arguments: list[Any], chip: str, seed: int, *,
+              exactly: bool) -> dict[str, Any]:
+    """The result against an FP64 product, and bit for bit against the unit's arithmetic."""
     a, b, c = (_values(array, param.dtype)
                for array, param in zip(arguments, kernel.params, strict=True))
     exact = a @ b.T
     error = c - exact
     unit = f"{chip.rstrip('af')}.{kernel.facts['unit']}"
     equal = None
-    if numerics == "exact" and kernel.reference is not None:
+    if exactly and kernel.reference is not None:
         expected = np.asarray(kernel.reference(arguments, unit)[0])
         equal = expected.tobytes() == np.asarray(arguments[2]).tobytes()
     return {
         "kernel": kernel.name, "target": chip, "unit": unit, "seed": seed,
         "instruction": kernel.facts["instruction"], "grid": kernel.grid, "block": kernel.block,
-        "seconds": round(seconds, 4), "verdict": verdict(done.findings),
-        "findings": [finding.as_dict() for finding in done.findings],
-        "counters": done.counters, "fidelity": done.fidelity, "bits_equal": equal,
+        "bits_equal": equal,
         "relative_rms": float(np.sqrt(np.mean(error**2) / max(np.mean(exact**2), 1e-300))),
     }
 
@@ -115,11 +140,12 @@ def _values(array: Any, dtype: str) -> Any:
 
 def _print(found: dict[str, Any]) -> None:
     counters = found["counters"]
-    say(f"{found['kernel']} as {found['unit']}: {found['seconds']:.2f} s",
-        f"  {counters['instructions']:,} warp instructions, "
-        f"{counters['tensor.flops']:,} tensor FLOPs, {counters['shared.wavefronts']:,} shared "
-        f"wavefronts (ideal {counters['shared.wavefronts.ideal']:,})",
-        f"  against FP64: relative RMS {found['relative_rms']:.3e}")
+    say(f"{found['kernel']} as {found['unit']} on {found['on']}: {found['seconds']:.4f} s")
+    if counters:
+        say(f"  {counters['instructions']:,} warp instructions, "
+            f"{counters['tensor.flops']:,} tensor FLOPs, {counters['shared.wavefronts']:,} shared "
+            f"wavefronts (ideal {counters['shared.wavefronts.ideal']:,})")
+    say(f"  against FP64: relative RMS {found['relative_rms']:.3e}")
     if found["bits_equal"] is not None:
         say("  against the unit's arithmetic: "
             + ("every bit equal" if found["bits_equal"] else "bits differ"))

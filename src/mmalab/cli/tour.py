@@ -30,6 +30,7 @@ STEPS: tuple[tuple[str, Step], ...] = (
     ("bank conflicts, counted while it runs", tour_steps.wavefronts),
     ("one kernel as two chips", tour_steps.chips),
     ("compiled for five chips and read back", tour_steps.compiled),
+    ("the inner loop, instruction by instruction", tour_steps.inner_loops),
     ("what the name does not say", tour_steps.emulated),
     ("legal or not, and what instead", tour_steps.legality),
     ("a planted bug, caught", tour_steps.planted_bug),

@@ -10,15 +10,15 @@ from typing import Any
 from mmalab import isa, ptx
 from mmalab.cli.gemm import operands, run_gemm
 from mmalab.cli.output import table
-from mmalab.kernels import sm80_mma
+from mmalab.kernels import ladder, sm80_mma
 from mmalab.layouts import Swizzle
 from mmalab.plan import banks
 from mmalab.ptx.kernel import Kernel
 from mmalab.sanitizer import emulate
 from mmalab.toolchain import Cubin, assemble, lowerings
 
-__all__ = ["Outcome", "bank_conflicts", "chips", "compiled", "emulated", "fragment", "legality",
-           "matmul", "planted_bug", "wavefronts"]
+__all__ = ["Outcome", "bank_conflicts", "chips", "compiled", "emulated", "fragment", "inner_loops",
+           "legality", "matmul", "planted_bug", "wavefronts"]
 
 _BF16 = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 _FP8 = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"
@@ -133,6 +133,32 @@ def compiled() -> Outcome:
                      f"{per or 0:,.0f}"))
         data[target] = {"products": products, "flops_per_instruction": per}
     head = ("chip", "registers", "loop", "HMMA.16816.F32.BF16", "FLOPs per instruction")
+    return Outcome(ok, tuple(table(rows, head).splitlines()), data)
+
+
+#: The article's counts of its kernels' main loops, per warp and slice of K (its step 4).
+_ARTICLE = {"swizzled_3": (96, 32, 12, 4, 1365), "ffma": (577, 512, None, None, 57)}
+
+
+def inner_loops() -> Outcome:
+    """The main loop for sm_89, per slice of K, beside what the article counted in its own."""
+    rows, ok, data = [], True, {}
+    for name, (total, products, ldsm, copies, per) in _ARTICLE.items():
+        kernel = ladder()[name](1024, 1024, 1024)
+        loop = assemble(kernel, "sm_89").sass.entries[0].main_loop
+        if loop is None:
+            return Outcome(ok=False, lines=(f"{name}: no loop found",))
+        slices = kernel.facts["slices_per_iteration"]
+        counts = {op: count / slices for op, count in loop.histogram().items()}
+        counts["all"] = sum(counts.values())
+        counts["FLOPs per instruction"] = loop.flops_per_instruction or 0.0
+        for what, theirs in (("all", total), ("FFMA" if name == "ffma" else "HMMA", products),
+                             ("LDSM", ldsm), ("LDGSTS", copies), ("FLOPs per instruction", per)):
+            if theirs is not None:
+                rows.append((name, what, f"{counts.get(what, 0):,.1f}", f"{theirs:,}"))
+        ok &= counts["FLOPs per instruction"] >= per
+        data[name] = counts
+    head = ("kernel", "per slice of K", "here", "article")
     return Outcome(ok, tuple(table(rows, head).splitlines()), data)
 
 
