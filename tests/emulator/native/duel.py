@@ -244,13 +244,13 @@ class Maker:
             spec.pair_required or rng.random() < 0.5) else register
 
     def _is_literal(self, form: Form, spec: Any) -> bool:
-        if spec.name == "membermask" or (form.family.endswith(".sync") and spec.name in "bc"):
-            return bool(self.rng.random() < 0.8)
-        return False
+        named = spec.name in ("membermask", "mask") or (
+            form.family == "shfl.sync" and spec.name in "bc")
+        return named and bool(self.rng.random() < 0.8)
 
     def _literal(self, form: Form, spec: Any) -> Any:
         if spec.name in ("membermask", "mask"):
-            return Imm(0xFFFFFFFF) if self.rng.random() < 0.6 else Reg("r", R - 1, 32)
+            return Imm(0xFFFFFFFF) if self.rng.random() < 0.7 else Reg("r", R - 1, 32)
         if form.family == "shfl.sync" and spec.name == "c":
             return Imm(int(self.rng.choice([31, 0, 0x1C1F, 0x181F, 0x1F, 0x0F1F])))
         values = spec.values if spec.values is not None else range(32)

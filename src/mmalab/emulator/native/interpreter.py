@@ -324,7 +324,7 @@ class _WarpWriter:
 
 
 def run_warp() -> FunctionWriter:
-    """The function ``i32 run_warp(ptr context, i32 row)``."""
+    """One warp, until it waits, stops or ends."""
     return _WarpWriter().write()
 
 
@@ -455,5 +455,5 @@ class _CtaWriter:
 
 
 def run_cta(*, watched: bool) -> FunctionWriter:
-    """The function ``i32 run_cta(ptr)``; `watched`: barriers move the race filter's clocks too."""
+    """All warps of a CTA; `watched`: barriers move the race filter's clocks too."""
     return _CtaWriter(watched=watched).write()

@@ -1,4 +1,4 @@
-"""Tensor-core instructions of full warps: mma.sync and ldmatrix.
+"""Tensor-core instructions of full warps: mma.sync, ldmatrix, stmatrix and movmatrix.
 
 Where the elements are is the form's fragments' business: the product is one function per form and
 numerics unit, made by :mod:`mmalab.numerics`, that works on registers laid out in memory; ldmatrix
@@ -11,11 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab import numerics
+from mmalab.emulator.memory import SHARED_TAG, TAG_SHIFT
 from mmalab.emulator.native.emit import Value, const, vector
-from mmalab.emulator.native.generate.memory import count_lanes, guard_slow, shared_place, watch
+from mmalab.emulator.native.generate.memory import (
+    changed,
+    count_lanes,
+    guard_slow,
+    shared_place,
+    watch,
+)
 from mmalab.emulator.native.generate.registry import generates
 from mmalab.emulator.native.primitive import V32, V64, PrimitiveWriter
 from mmalab.emulator.program import Addr, Reg
+from mmalab.emulator.types import width
 from mmalab.errors import MmalabError
 from mmalab.numerics.fragment_ir import fragment_ir
 
@@ -45,8 +53,7 @@ def _multiply(w: PrimitiveWriter) -> bool:
 
 
 def _is_wide(w: PrimitiveWriter, index: int) -> bool:
-    op = w.op(w.items(index)[0])
-    return isinstance(op, Reg) and op.file == "q"
+    return width(w.site.form.operands[index].type) == 64
 
 
 def _registers(w: PrimitiveWriter, index: int) -> Value:
@@ -62,9 +69,9 @@ def _registers(w: PrimitiveWriter, index: int) -> Value:
 # --- ldmatrix -------------------------------------------------------------------------------------
 
 
-def _elements(w: PrimitiveWriter) -> NDArray[np.int64] | None:
+def _elements(w: PrimitiveWriter, name: str) -> NDArray[np.int64] | None:
     """[registers, 32 lanes, 2, 2]: provider lane and byte in its row, of every 16-bit element."""
-    fragment = w.site.form.fragments.get("D")
+    fragment = w.site.form.fragments.get(name)
     if fragment is None or fragment.bits != 16:
         return None
     index = fragment.indices()
@@ -74,29 +81,94 @@ def _elements(w: PrimitiveWriter) -> NDArray[np.int64] | None:
     return places.reshape(32, fragment.registers, 2, 2).transpose(1, 0, 2, 3)
 
 
+def _rows(w: PrimitiveWriter, index: int, count: int, kind: str) -> tuple[Value, Value]:
+    """Host address of shared memory, and the stack place of the offsets of the rows' lanes."""
+    f = w.f
+    bits = const("i32", (1 << count) - 1 if count < 32 else -1)
+    place = shared_place(w, index, 16, bits)
+    slow = place.slow
+    if not w.modifier("space"):  # a generic address must be in the window of shared memory
+        tags = f.binary("lshr", w.address(index, 64), const(V64, TAG_SHIFT))
+        other = f.cast("bitcast", f.compare("icmp ne", tags, const(V64, SHARED_TAG)), "i32")
+        outside = f.compare("icmp ne", f.binary("and", other, bits), const("i32", 0))
+        slow = f.binary("or", slow, outside)
+    guard_slow(w, slow)
+    count_lanes(w, place, "shared", 16, bits)
+    watch(w, place, "shared", 16, kind, bits)
+    offsets = f.alloca(V32)
+    f.store(place.offsets, offsets, 64)
+    return place.base, offsets
+
+
 @generates("ldmatrix")
 def _load_matrix(w: PrimitiveWriter) -> bool:
     w.whole = True
-    elements = _elements(w)
+    elements = _elements(w, "D")
     targets = w.items(0)
     if not isinstance(w.operands[1], Addr) or elements is None or len(elements) != len(targets):
         return False
-    rows = 8 * len(targets)
-    bits = const("i32", (1 << rows) - 1 if rows < 32 else -1)
-    place = shared_place(w, 1, 16, bits)
-    guard_slow(w, place.slow)
-    count_lanes(w, place, "shared", 16, bits)
-    watch(w, place, "shared", 16, "read", bits)
-    f = w.f
-    offsets = f.alloca(V32)
-    f.store(place.offsets, offsets, 64)
+    base, offsets = _rows(w, 1, 8 * len(targets), "read")
     for target, piece in zip(targets, elements, strict=True):
         if not isinstance(w.op(target), Reg):
             continue
         if _whole_rows(piece):
-            _copy_rows(w, place.base, offsets, w.at(target), piece)
+            _copy_rows(w, base, offsets, w.at(target), piece)
         else:
-            _copy_elements(w, place.base, offsets, w.at(target), piece)
+            _copy_elements(w, base, offsets, w.at(target), piece)
+    return True
+
+
+@generates("stmatrix")
+def _store_matrix(w: PrimitiveWriter) -> bool:
+    """Rows that meet: the highest lane's stays, as its matrix and row come last."""
+    w.whole = True
+    elements = _elements(w, "B")
+    sources = w.items(1)
+    if "filter" in w.options or not isinstance(w.operands[0], Addr) or elements is None or (
+        len(elements) != len(sources)
+    ):
+        return False
+    base, offsets = _rows(w, 0, 8 * len(sources), "write")
+    f, row = w.f, vector("i8", 16)
+    for source, piece in zip(sources, elements, strict=True):
+        tile = f.alloca("[128 x i8]")
+        _to_rows(w, w.read(source, "b32"), piece, tile)
+        for i in range(8):
+            provider = int(piece[..., 0].min()) + i
+            offset = f.load("i32", f.offset(offsets, 4 * provider), 4)
+            data = f.load(row, f.offset(tile, 16 * i), 16)
+            f.store(data, f.offset(base, f.cast("zext", offset, "i64")), 16)
+    changed(w)
+    return True
+
+
+def _to_rows(w: PrimitiveWriter, words: Value, piece: NDArray[np.int64], tile: Value) -> None:
+    """Put a register's elements where they stand in the 8 rows of 16 bytes at `tile`."""
+    f = w.f
+    halves = vector("i16", 64)
+    first = int(piece[..., 0].min())
+    places = (8 * (piece[..., 0] - first) + piece[..., 1] // 2).reshape(64)
+    order = np.empty(64, np.int64)
+    order[places] = np.arange(64)
+    listed = ", ".join(f"i32 {i}" for i in order.tolist())
+    raw = f.cast("bitcast", words, halves)
+    f.store(f.emit(halves, f"shufflevector {raw}, {halves} poison, <64 x i32> <{listed}>"), tile,
+            64)
+
+
+@generates("movmatrix")
+def _move_matrix(w: PrimitiveWriter) -> bool:
+    """One shuffle of the warp's 64 halfwords."""
+    w.whole = True
+    fragments = w.site.form.fragments
+    come, to = (fragments[name].indices().reshape(64) for name in ("A", "D"))
+    source = np.empty(64, np.int64)
+    source[come] = np.arange(64)
+    listed = ", ".join(f"i32 {i}" for i in source[to].tolist())
+    halves = vector("i16", 64)
+    raw = w.f.cast("bitcast", w.read(1, "b32"), halves)
+    moved = w.f.emit(halves, f"shufflevector {raw}, {halves} poison, <64 x i32> <{listed}>")
+    w.write(0, w.f.cast("bitcast", moved, V32))
     return True
 
 

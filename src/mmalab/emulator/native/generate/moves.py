@@ -83,3 +83,9 @@ def _activemask(w: PrimitiveWriter) -> bool:
 def _nothing(w: PrimitiveWriter) -> bool:
     """Hints."""
     return bool(w.site)
+
+
+@generates("fence", "membar")
+def _fence(w: PrimitiveWriter) -> bool:
+    """Memory is always up to date here; only the sanitizers want to know."""
+    return "filter" not in w.options
