@@ -39,7 +39,11 @@ _PACKAGES = (
     "emulator", "toolchain", "device", "kernels",
 )
 
-__all__ = ["__version__", *_MEMBERS, *_PACKAGES]
+__all__ = [
+    "Finding", "Kernel", "__version__", "assemble", "bits", "check", "device", "emulate",
+    "emulator", "errors", "findings", "formats", "isa", "kernels", "launch", "layouts", "numerics",
+    "plan", "ptx", "toolchain",
+]
 
 
 def __getattr__(name: str) -> Any:

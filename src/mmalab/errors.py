@@ -1,6 +1,6 @@
 """Every exception that mmalab raises, in one tree.
 
-    MmalabError                       what was given, which rule, what would be legal, where it is written
+    MmalabError                       given, rule, what would be legal, where it is written
     ├── SourceError                   PTX text that is not well formed: one line with a caret
     ├── UsageError                    wrong shape, dtype, stride, target, option (exit code 2)
     │   └── UnknownForm               not an instruction of the ISA
