@@ -14,29 +14,32 @@ from mmalab.ptx.nodes import Address, Call, Name, Negated, Operand, Pair, Regist
 __all__ = ["declared", "declared_once", "special_targets"]
 
 
+#: Suggestions are looked for this many times in a module: each reads all names in reach.
+_SUGGESTIONS = 20
+
+
 def declared(subject: Subject) -> Iterator[Fault]:
-    """Registers, labels, variables and functions that nothing declares."""
+    """Registers, labels, variables and functions that nothing declares: each once a function."""
+    uses: dict[tuple[int, str], list[Site]] = {}
     for site, name in subject.undeclared:
-        what = _what(site, name)
+        uses.setdefault((id(site.body), name), []).append(site)
+    for count, ((_, name), sites) in enumerate(uses.items()):
+        site = sites[0]
+        witness = {"name": name, "lines": sorted({s.line for s in sites})}
         later = site.scope.find(name)
         if later is not None:
             yield Fault(message(name, f"is declared only in line {later.line}, after its use",
                                 [f"a declaration of {name} before line {site.line}"]), site.line,
-                        {"name": name})
+                        witness)
         else:
-            yield Fault(message(name, f"no {what} of this name is declared here",
-                                site.scope.nearest(name)), site.line, {"name": name})
-    for body in subject.bodies:
-        for site in body.sites:
-            guard = site.instruction.guard
-            if guard is not None and site.guard is not None and site.guard.tag == "undeclared":
-                yield Fault(message(guard.register, "no register of this name is declared here",
-                                    site.scope.nearest(guard.register)), site.line,
-                            {"name": guard.register})
+            near = site.scope.nearest(name) if count < _SUGGESTIONS else []
+            yield Fault(message(name, f"no {_what(site, name)} of this name is declared here",
+                                near), site.line, witness)
 
 
 def _what(site: Site, name: str) -> str:
-    if name.startswith("%"):
+    guard = site.instruction.guard
+    if name.startswith("%") or (guard is not None and guard.register == name):
         return "register"
     form = site.instruction.opcode.partition(".")[0]
     return {"bra": "label", "brx": "label list", "call": "function"}.get(form, "symbol")

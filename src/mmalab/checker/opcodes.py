@@ -32,8 +32,11 @@ def _verdict(opcode: str, target: Target | None, version: tuple[int, int]) -> Ve
 
 
 def _refused(subject: Subject, *rules: str) -> Iterator[tuple[str, list[Site], Verdict]]:
+    on, version = subject.target, subject.version
+    if on is not None:
+        version = max(version, on.ptx)  # where the target is too new for it, the header is at fault
     for opcode, sites in subject.groups.items():
-        verdict = _verdict(opcode, subject.target, subject.version)
+        verdict = _verdict(opcode, on, version)
         if not verdict.legal and verdict.rule in rules:
             yield opcode, sites, verdict
 
@@ -46,10 +49,16 @@ def exists(subject: Subject) -> Iterable[Fault]:
             # The verdict's words begin with the opcode.
             yield Fault(message(opcode, verdict.reason.removeprefix(f"{opcode}: "),
                                 verdict.nearest), *_where(sites))
-        else:
+        elif not _absent(opcode, subject.target):
             unheld[verdict.reason] += sites
     for reason, sites in unheld.items():
         yield Fault(f"{reason}: nothing of it is checked", *_where(sites), severity="note")
+
+
+def _absent(opcode: str, on: Target | None) -> bool:
+    """Whether a family that the table does not hold is surely not on the target."""
+    floor = later_floor(opcode)
+    return on is not None and floor is not None and on.name not in parse_targets(floor)
 
 
 def needs_target(subject: Subject) -> Iterable[Fault]:
@@ -58,10 +67,10 @@ def needs_target(subject: Subject) -> Iterable[Fault]:
     for opcode, sites, verdict in _refused(subject, "target", "not-in-table"):
         reason, near = verdict.reason, verdict.nearest
         if verdict.rule == "not-in-table":
-            floor = later_floor(opcode)
-            if on is None or floor is None or on.name in parse_targets(floor):
+            if not _absent(opcode, on):
                 continue
-            reason = f"{opcode.split('.')[0]} needs {parse_targets(floor)}, {on} is not among them"
+            floor = parse_targets(later_floor(opcode) or "")
+            reason = f"{opcode.split('.')[0]} needs {floor}, {on} is not among them"
         line, witness = _where(sites)
         hint = instead(opcode, on) if on is not None else ""
         yield Fault(message(opcode, reason, near, hint), line, witness)

@@ -229,7 +229,9 @@ class _Walk:
             name = instruction.guard.register
             guard = known.get(name)
             if guard is None:
-                guard = known[name] = self._register(name)
+                guard = self._register(name)
+                if guard is not kinds.UNDECLARED:
+                    known[name] = guard
         site = Site(instruction, self.scope, self.body, tuple(found), guard)
         self.body.stream.append(site)
         if self.missing:
