@@ -109,6 +109,8 @@ _PAIRS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
 
 def covered(subject: Subject) -> Iterator[Fault]:
     """Asynchronous operations in a module that has no instruction to wait for them."""
+    if not subject.module.entries:
+        return  # a library: its caller may wait
     for prefix, waits, code, repair in _PAIRS:
         starts = [sites for opcode, sites in subject.groups.items() if opcode.startswith(prefix)]
         if starts and not any(opcode.startswith(waits) for opcode in subject.groups):
