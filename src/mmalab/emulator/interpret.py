@@ -35,8 +35,11 @@ _BREAKING = frozenset({
     "barrier.cluster.arrive", "barrier.cluster.wait", "call.jump", "call.return",
 })
 _MAX_INSTRUCTIONS = 1 << 28
-#: Scheduling decisions after which a run without its own limit ends, a few minutes of them.
-_MAX_TURNS = 1 << 23
+#: A NumPy operation takes about as long as this many compiled instructions: a loop of atomics has
+#: to end as soon as one of additions.
+_WORK_SHIFT = 8
+#: NumPy operations that any run may do, a minute or two of them.
+_LEAST_WORK = 1 << 20
 _MAX_CTAS = 1 << 24
 _WINDOW_BYTES = 1 << 28
 _WINDOW_WARPS = 2048
@@ -61,6 +64,7 @@ class Interpreter:
         self.machine, self.quantum = machine, quantum
         self.max_steps = max_steps if max_steps is not None else _MAX_INSTRUCTIONS
         self._turns = 0
+        self.max_work = max(_LEAST_WORK, self.max_steps >> _WORK_SHIFT)
         self._block_end = np.zeros(len(machine.program.sites) + 1, np.int64)
         for block in machine.program.blocks:
             self._block_end[block.start : block.stop] = block.stop
@@ -128,10 +132,35 @@ class Interpreter:
         self._straight(start, rows, standing)
         machine.engine.tick()
         self._turns += 1
-        if machine.instructions > self.max_steps or self._turns > _MAX_TURNS:
-            raise LimitExceeded(f"{machine.instructions} warp instructions",
-                                f"the limit of this run is {self.max_steps} (max_steps),"
-                                f" {_MAX_TURNS} turns of the NumPy interpreter")
+        self.check_budget(machine.instructions)
+
+    def check_budget(self, instructions: int) -> None:
+        """End a run that takes too long.
+
+        Raises:
+            LimitExceeded: more instructions or NumPy operations than it may take.
+        """
+        if instructions > self.max_steps:
+            raise LimitExceeded(f"{instructions} warp instructions",
+                                f"the limit of this run is {self.max_steps} (max_steps)",
+                                legal="a larger max_steps", where=self._place())
+        if self.machine.work > self.max_work:
+            raise LimitExceeded(f"{self.machine.work} NumPy operations",
+                                f"the limit of this run is {self.max_work}, for"
+                                f" {instructions} warp instructions so far",
+                                legal=f"max_steps of {self.max_work << _WORK_SHIFT + 1} or more",
+                                where=self._place())
+
+    def _place(self) -> str:
+        """Where the first lanes stand that still run."""
+        machine, state = self.machine, self.machine.state
+        running = np.argwhere(state.status != Status.EXITED)
+        if not len(running):
+            return ""
+        row, lane = running[0].tolist()
+        pc = int(state.pc[row, lane])
+        site = machine.program.sites[pc] if pc < len(machine.program.sites) else None
+        return str(machine.where(row, lane, site))
 
     def _straight(self, start: int, rows: NDArray[np.int64],
                   standing: NDArray[np.bool_]) -> None:

@@ -63,6 +63,8 @@ class Machine:
         self.version = 0
         self.stopped = False
         self.instructions = 0
+        #: NumPy operations so far: what a run costs that compiled code does not.
+        self.work = 0
         self.deadlock: dict[str, Any] | None = None
         self.printed: list[str] = []
         self.rng = np.random.default_rng(schedule if isinstance(schedule, int) else 0)
@@ -127,6 +129,7 @@ class Machine:
         """Run the executor for exactly these lanes; no guard, no gathering, no pc."""
         self.counts[site.index] += len(rows)
         self.instructions += len(rows)
+        self.work += 1
         if not mask.any():
             return
         executor = EXECUTORS.get(site.form.family)
@@ -158,7 +161,9 @@ class Machine:
     # --- reporting ----------------------------------------------------------------------------
 
     def emit(self, event: Event) -> None:
-        """Tell all listeners."""
+        """Tell all listeners; the access that ended the run is told as a finding only."""
+        if self.stopped:
+            return
         for listener in self.listeners:
             listener.on(event)
 

@@ -62,7 +62,9 @@ def _each(lanes: Lanes, addresses: NDArray[np.uint64], kind: str, value: Words,
     size, count = (8, 2) if wide else (width(kind) // 8, 1)
     space, name, rows = lanes.machine.space, lanes.modifier("space"), lanes.rows
     old = np.zeros_like(value)
-    for turn in _turns(addresses, lanes.mask):
+    turns = _turns(addresses, lanes.mask)
+    lanes.machine.work += len(turns)
+    for turn in turns:
         words, faults = space.load(name, addresses, size, turn, rows, count=count)
         if first and whole > size * count:
             faults += _misaligned(lanes, addresses, whole, turn)

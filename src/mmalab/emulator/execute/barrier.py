@@ -150,6 +150,7 @@ def _copy(lanes: Lanes) -> None:
             lanes.machine.emit(CpAsync(
                 cta, warp, lanes.site.index, int(pack(active)), destinations[position].copy(),
                 sources[position].copy(), size, read_sizes[position].copy()))
+        lanes.machine.work += 1
         engine.issue(Copy(row, lanes.site, active.copy(), destinations[position],
                           sources[position], size, read_sizes[position],
                           engine.committed[row].copy(), lanes.modifier("space", "shared")))
