@@ -27,7 +27,6 @@ from mmalab.emulator.native.counting import add_traffic
 from mmalab.emulator.native.generate import cta_specials, warp_specials
 from mmalab.emulator.native.threaded import ThreadedCode
 from mmalab.emulator.state import Status, unpack
-from mmalab.errors import LimitExceeded
 
 __all__ = ["ThreadedScheduler"]
 
@@ -177,6 +176,7 @@ class ThreadedScheduler(Interpreter):
                 machine.execute(machine.program.sites[site], np.array([row]), mask)
                 machine.counts[site] -= 1  # compiled code has counted it
                 machine.instructions -= 1
+                self.check_budget(machine.instructions)
                 return int(machine.stopped)
         except BaseException as error:  # noqa: BLE001 - must not unwind through compiled frames
             self._error = error
@@ -238,10 +238,7 @@ class ThreadedScheduler(Interpreter):
         return True
 
     def _check_budget(self) -> None:
-        total = self.machine.instructions + int(self._runs.sum())
-        if total > self.max_steps:
-            raise LimitExceeded(f"{total} warp instructions",
-                                f"the limit of this run is {self.max_steps} (max_steps)")
+        self.check_budget(self.machine.instructions + int(self._runs.sum()))
 
     def _collect(self) -> None:
         """Add what compiled code counted to the machine's counts."""
