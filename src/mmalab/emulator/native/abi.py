@@ -51,12 +51,13 @@ class Context(IntEnum):
     SITES = 27            # i64 [sites][4]: active lanes, wavefronts, ideal wavefronts, bytes read
     CALLBACK = 28         # i32 (i64 user, i32 site, i32 row, i32 lanes): 0 go on, else stop
     USER = 29
-    FUEL = 30             # instructions left before the code yields, counted at back edges
+    FUEL = 30             # instructions left before run_cta returns, counted at back edges
     FIRST_ROW = 31        # row of the CTA's warp 0
     WARPS = 32            # warps of the CTA
     VERSION = 33          # counts what another warp may wait for: releases, stores, exits
     BARRIER_WAITS = 34    # warps that waited at barrier 0 and were released
     FILTER = 35           # the race filter's block of the CTA, see filter.py
+    SLICE = 36            # fuel of a warp's turn
     WORDS = 40
 
 

@@ -27,6 +27,7 @@ from mmalab.emulator.native.counting import add_traffic
 from mmalab.emulator.native.generate import cta_specials, warp_specials
 from mmalab.emulator.native.threaded import ThreadedCode
 from mmalab.emulator.state import Status, unpack
+from mmalab.errors import LimitExceeded
 
 __all__ = ["ThreadedScheduler"]
 
@@ -34,7 +35,13 @@ _CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32
 )
 _FUEL = 200_000
+#: Turns of warps that a call of run_cta has fuel for, and a turn's fuel while nothing moves.
+_TURNS, _SHORT = 4, 1024
+#: Turns after which every group of lanes of a warp had its own.
+_ROTATION = 34
 _STOPS_TO_YIELD = 64
+#: Rounds through Python: when to look whether anything changes, and when to give up.
+_LOOK_EVERY, _MAX_TURNS = 4096, 1 << 23
 _BARRIERS = frozenset({"bar.sync", "bar.arrive", "bar.red"})
 
 
@@ -59,6 +66,9 @@ class ThreadedScheduler(Interpreter):
     def _run_window(self) -> None:
         machine, state = self.machine, self.machine.state
         self._idle = Idle()
+        self._slice = max(1, self.fuel // _TURNS)
+        self._calm, self._seen_version = 0, machine.version
+        self._stopped = np.zeros(state.rows, np.int64)
         self._prepare()
         with ThreadPoolExecutor(self.threads) as pool:
             while not machine.stopped:
@@ -67,6 +77,8 @@ class ThreadedScheduler(Interpreter):
                     raise self._error
                 self._check_budget()
                 if machine.stopped or self._stops():
+                    if machine.deadlock:
+                        break
                     continue
                 if (state.status == Status.RUNNING).any():
                     if self._spins():
@@ -145,8 +157,8 @@ class ThreadedScheduler(Interpreter):
         words, run = self._words, self.code.run_cta
         for cta in pending:
             block = words[cta]
-            if block[Context.FUEL] <= 0:
-                block[Context.FUEL] = self.fuel
+            block[Context.FUEL] = _TURNS * self._slice
+            block[Context.SLICE] = self._slice
             block[Context.RUNS] = _pointer(self._runs[thread])
             block[Context.SITES] = _pointer(self._sites[thread])
             if run(_pointer(block)) == Reason.TRAP:
@@ -201,12 +213,25 @@ class ThreadedScheduler(Interpreter):
                 self._hand_over()
             machine.step(site, rows, standing)
             machine.engine.tick()
-            # a lane that spins through stops must run out of fuel too
-            self._words[rows // machine.shape.warps, Context.FUEL] -= self.fuel // _STOPS_TO_YIELD
+            # a lane that spins through stops must let the lanes above it run too
+            self._stopped[rows] += 1
+            spun = rows[self._stopped[rows] >= _STOPS_TO_YIELD]
+            self._avoid[spun], self._stopped[spun] = site + 1, 0
             if machine.stopped:
                 break
         self._ended = state.status == Status.EXITED
+        self._check_turns()
         return True
+
+    def _check_turns(self) -> None:
+        """Loops through stops are cut short by their number, or because nothing changes."""
+        machine = self.machine
+        self._turns += 1
+        if self._turns > _MAX_TURNS:
+            raise LimitExceeded(f"{self._turns} turns through Python",
+                                f"the limit of a run is {_MAX_TURNS}")
+        if self._turns % _LOOK_EVERY == 0 and self._idle.repeats(machine):
+            machine.deadlock = explain_deadlock(machine, spinning=True)
 
     def _hand_over(self) -> bool:
         """Warps that compiled code holds at barrier 0 arrive again, at the machine's barrier."""
@@ -229,10 +254,17 @@ class ThreadedScheduler(Interpreter):
         return self._hand_over() or self._wake()
 
     def _spins(self) -> bool:
-        """Out of fuel: a long loop, or one that waits for ever."""
+        """Out of fuel: a long loop, or one that waits for ever.
+
+        Nobody may be called stuck before all groups of lanes of all warps, 32 at most, had a turn.
+        """
         machine = self.machine
         self._unpark(only_if_moved=True)
-        if machine.engine.drain() or not self._idle.repeats(machine):
+        moved = machine.engine.drain() or machine.version != self._seen_version
+        self._seen_version = machine.version
+        self._calm = 0 if moved else self._calm + 1
+        self._slice = max(1, min(self.fuel // _TURNS, _SHORT if self._calm else self.fuel))
+        if self._calm % _ROTATION != _ROTATION - 1 or not self._idle.repeats(machine):
             return False
         machine.deadlock = explain_deadlock(machine, spinning=True)
         return True

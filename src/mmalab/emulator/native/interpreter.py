@@ -3,9 +3,8 @@
 ``run_warp(context, row)`` takes the running lanes with the lowest program counter and goes on with
 them until they part, wait, stop or run out of fuel. With all 32 lanes together a program counter is
 a local variable; a divergent warp looks again at every place where control can come from elsewhere
-(LEADER), so lanes meet behind a branch. When a warp has used up its fuel while lanes stood
-elsewhere, it next takes the lowest site *above* the one that spun, so a lane that others wait for
-gets its turn.
+(LEADER), so lanes meet behind a branch. A warp that has used up its fuel spends its next turn on
+the lanes *above* the site that spun, so lanes that others wait for get as much as these.
 
 ``run_cta(context)`` goes round the CTA's warps and completes barrier 0 for whole CTAs. It returns
 when no warp can go on without Python (see :class:`Reason`).
@@ -43,7 +42,8 @@ class _WarpWriter:
         self.context, self.row = f.arg(0), f.arg(1)
         self.wide_row = f.cast("zext", self.row, "i64")
         self.frame = f.alloca(f"[{8 * Base.WORDS} x i8]")
-        self.pc_slot, self.mask_slot, self.now_slot = (f.alloca("i32", 4) for _ in range(3))
+        self.pc_slot, self.mask_slot, self.floor_slot, self.fuel_slot = (
+            f.alloca("i32", 4) for _ in range(4))
         self.code = self.pointer(Context.CODE)
         self.runs = self.pointer(Context.RUNS)
         self.pcs_at = f.offset(self.pointer(Context.PC), self.scaled(128))
@@ -126,20 +126,25 @@ class _WarpWriter:
         f = self.f
         f.label("rotate")
         avoid_at = self.per_row(Context.AVOID)
-        avoid = self.get(avoid_at)
+        self.put(self.floor_slot, self.get(avoid_at))
         self.put(avoid_at, 0)
-        pcs, running = f.load(V32, self.pcs_at, 64), self.with_status(Status.RUNNING)
-        above = f.compare("icmp uge", pcs, f.splat(avoid))
-        lowest = self._lowest(pcs, f.binary("and", running, above))
-        f.branch_if(f.compare("icmp ne", lowest, const("i32", _FAR)), "take", "dispatch")
+        self.put(self.fuel_slot, f.cast("trunc", self.word(Context.SLICE), "i32"))
+        f.branch("dispatch")
         f.label("dispatch")
+        pcs, running = f.load(V32, self.pcs_at, 64), self.with_status(Status.RUNNING)
+        above = f.compare("icmp uge", pcs, f.splat(self.get(self.floor_slot)))
+        lowest = self._lowest(pcs, f.binary("and", running, above))
+        f.branch_if(f.compare("icmp ne", lowest, const("i32", _FAR)), "take", "from.the.start")
+        f.label("from.the.start")
+        self.put(self.floor_slot, 0)
         pcs2 = f.load(V32, self.pcs_at, 64)
         lowest2 = self._lowest(pcs2, self.with_status(Status.RUNNING))
         f.branch_if(f.compare("icmp ne", lowest2, const("i32", _FAR)), "take", "none")
         f.label("none")
         self.leave(Code.EXIT)
         f.label("take")
-        pc = f.emit("i32", f"phi i32 [ {lowest.ref}, %rotate ], [ {lowest2.ref}, %dispatch ]")
+        pc = f.emit("i32", f"phi i32 [ {lowest.ref}, %dispatch ],"
+                           f" [ {lowest2.ref}, %from.the.start ]")
         here = f.compare("icmp eq", f.load(V32, self.pcs_at, 64), f.splat(pc))
         mask = f.cast("bitcast", f.binary("and", here, self.with_status(Status.RUNNING)), "i32")
         self.put(self.pc_slot, pc)
@@ -239,18 +244,21 @@ class _WarpWriter:
         f.branch_if(backward, "jump.back", "next")
         f.label("jump.back")
         left = self._burn()
-        f.branch_if(f.compare("icmp sge", left, const("i64", 0)), "next", "jump.out")
+        f.branch_if(f.compare("icmp sge", left, const("i32", 0)), "next", "jump.out")
         f.label("jump.out")
         self.save_pcs(self.mask, target)
         self._yield()
 
     def _burn(self) -> Value:
+        """Spend fuel for a jump back: the CTA's, and the warp's of this turn, which is returned."""
         f = self.f
+        cost = self.field(self.rec, Record.COST)
         fuel_at = f.offset(self.context, 8 * Context.FUEL)
-        cost = f.cast("zext", self.field(self.rec, Record.COST), "i64")
-        left = f.binary("sub", f.load("i64", fuel_at, 8), cost)
+        left = f.binary("sub", f.load("i64", fuel_at, 8), f.cast("zext", cost, "i64"))
         f.store(left, fuel_at, 8)
-        return left
+        turn = f.binary("sub", self.get(self.fuel_slot), cost)
+        self.put(self.fuel_slot, turn)
+        return turn
 
     def _fuel(self, label: str, target: Value) -> None:
         """Spend fuel if `target` lies back; go to `label` or yield."""
@@ -259,7 +267,7 @@ class _WarpWriter:
         f.branch_if(f.compare("icmp ule", target, self.pc), burn, label)
         f.label(burn)
         left = self._burn()
-        f.branch_if(f.compare("icmp sge", left, const("i64", 0)), label, out)
+        f.branch_if(f.compare("icmp sge", left, const("i32", 0)), label, out)
         f.label(out)
         self._yield()
 
@@ -293,7 +301,7 @@ class _WarpWriter:
 
         f.each_lane(self.now, body)
         left = self._burn()
-        f.branch_if(f.compare("icmp sge", left, const("i64", 0)), "dispatch", "table.out")
+        f.branch_if(f.compare("icmp sge", left, const("i32", 0)), "dispatch", "table.out")
         f.label("table.out")
         self._yield()
 
