@@ -30,3 +30,12 @@ def test_swizzle(mmalab) -> None:
 def test_wrong_use(mmalab, words: list[str]) -> None:
     """What is missing or malformed ends with 2."""
     assert mmalab(*words).code == 2
+
+
+def test_banks_without_a_pitch_shows_three_layouts(mmalab) -> None:
+    """Plain, padded and swizzled rows of 64 bytes: 4, 1 and 1 passes."""
+    answer = mmalab("banks", "--json")
+    assert answer.code == 0
+    passes = {name: access["passes"] for name, access in answer.json.items()}
+    assert passes == {"plain": 4, "padded": 1, "swizzled": 1}
+    assert answer.json["swizzled"]["groups"] == [0, 4, 1, 5, 2, 6, 3, 7]

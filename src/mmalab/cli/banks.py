@@ -15,7 +15,9 @@ __all__ = ["banks"]
 def banks(
     *,
     rows: Annotated[int, typer.Option(help="rows that one instruction touches")] = 8,
-    pitch: Annotated[int, typer.Option(help="bytes from one row to the next")],
+    pitch: Annotated[int | None, typer.Option(
+        help="bytes from one row to the next; without it, three layouts of a 32-value BF16 row")]
+        = None,
     access: Annotated[int, typer.Option(help="bytes that each lane takes")] = 16,
     swizzle: Annotated[str | None, typer.Option(help="B,M,S, counting elements of --dtype")] = None,
     dtype: Annotated[str | None, typer.Option(help="element type of the swizzle; bytes if none")]
@@ -27,6 +29,9 @@ def banks(
     from mmalab.layouts import Swizzle
     from mmalab.plan import banks as model
 
+    if pitch is None:
+        _three(rows, json=json)
+        return
     chosen = Swizzle(*numbers("--swizzle", swizzle, 3)) if swizzle else None
     found = model.ldmatrix(rows, pitch, size=access, pad=pad, swizzle=chosen, dtype=dtype)
     if json:
@@ -35,3 +40,19 @@ def banks(
     say(found.line())
     if len(found.phases) > 1:
         say(found.table())
+
+
+def _three(rows: int, *, json: bool) -> None:
+    """Plain, padded and swizzled rows of 32 BF16 values, one below the other."""
+    from mmalab.layouts import Swizzle
+    from mmalab.plan import banks as model
+
+    found = {
+        "plain": model.ldmatrix(rows, 64), "padded": model.ldmatrix(rows, 64, pad=16),
+        "swizzled": model.ldmatrix(rows, 64, swizzle=Swizzle(2, 3, 3), dtype="bf16"),
+    }
+    if json:
+        print_json({name: access.as_dict() for name, access in found.items()})
+        return
+    for name, access in found.items():
+        say(f"{name:<9} {access.line()}")
