@@ -322,8 +322,8 @@ def test_a_lock_that_lanes_of_one_warp_want(space):
     if space == "shared":
         body = LOCK.replace(".global", ".shared").replace("%rd40+2048", "box").replace(
             "%rd40+2052", "box+4")
-        body = body.replace("ret;", "") + "ld.volatile.shared.u32 %r5, [box+4];" \
-            "st.global.u32 [%rd40+2052], %r5; ret;"
+        show = "ld.volatile.shared.u32 %r5, [box+4]; st.global.u32 [%rd40+2052], %r5; ret;"
+        body = body.replace("ret;", show)
     out = np.zeros(1024, np.uint32)
     run = run_kernel(body, [out], block=33, module=SHARED, executor=run_threaded, sanitize=False,
                      max_steps=1 << 22)

@@ -39,7 +39,7 @@ _FUEL = 200_000
 _TURNS, _SHORT = 4, 1024
 #: Turns after which every group of lanes of a warp had its own.
 _ROTATION = 34
-_STOPS_TO_YIELD = 64
+_STOPS_TO_YIELD = 16
 #: Rounds through Python: when to look whether anything changes, and when to give up.
 _LOOK_EVERY, _MAX_TURNS = 4096, 1 << 23
 _BARRIERS = frozenset({"bar.sync", "bar.arrive", "bar.red"})

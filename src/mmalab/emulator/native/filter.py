@@ -303,21 +303,24 @@ def _own_word(f: FunctionWriter, cells: _Cells, cell: Value, me: Value, site: Va
     def exchange(place: Value, value: Value) -> Value:
         return f.emit("i32", f"atomicrmw xchg ptr {place.ref}, {value} seq_cst")
 
-    if kind is not Kind.READ:
+    if kind is Kind.WRITE:
         before = exchange(writer_at, me)
         reader = f.load("i32", reader_at, 4)
         cells.suspect(f.binary("or", foreign(before), foreign(reader)), site)
         return
     reader = f.load("i32", reader_at, 4)
+    # a copy is done nobody knows when: not even its own thread may write there
+    mark = const("i32", -1) if kind is Kind.COPY else me
     several = f.compare("icmp eq", reader, const("i32", -1))
-    known = f.binary("or", several, f.compare("icmp eq", reader, me))
+    known = f.binary("or", several, f.compare("icmp eq", reader, mark))
     announce, seen = f.fresh_label("announce"), f.fresh_label("seen")
     f.branch_if(known, seen, announce)
     f.label(announce)
     fresh = f.compare("icmp eq", reader, const("i32", 0))
-    before = exchange(reader_at, f.select(fresh, me, const("i32", -1)))
-    both = f.binary("or", foreign(before), f.binary("xor", fresh, const("i1", 1)))
-    f.store(f.select(both, const("i32", -1), me), reader_at, 4)
+    before = exchange(reader_at, f.select(fresh, mark, const("i32", -1)))
+    both = f.cast("sext", f.binary("or", foreign(before), f.binary("xor", fresh, const("i1", 1))),
+                  "i32")
+    f.emit("i32", f"atomicrmw umax ptr {reader_at.ref}, {both} seq_cst")
     f.branch(seen)
     f.label(seen)
     cells.suspect(foreign(f.load("i32", writer_at, 4)), site)
@@ -408,5 +411,5 @@ def _groups() -> list[FunctionWriter]:
 
 def functions() -> list[FunctionWriter]:
     """All filter functions."""
-    return [*(_shared(kind) for kind in Kind), _global(Kind.READ), _global(Kind.WRITE), _barrier(),
+    return [*(_shared(kind) for kind in Kind), *(_global(kind) for kind in Kind), _barrier(),
             *_groups()]

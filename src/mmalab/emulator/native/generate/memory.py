@@ -341,7 +341,7 @@ def _copy(w: PrimitiveWriter) -> bool:
     _count_bytes(w, amounts, reading)
     count_wavefronts(w, to, bytes_, w.bits)
     watch(w, to, "shared", bytes_, "copy", w.bits)
-    watch(w, come, "global", bytes_, "read", reading)
+    watch(w, come, "global", bytes_, "copy", reading)
     f.call("void", f"copy{bytes_}", [
         to.base, f.resize(to.offsets, V64), come.base, come.offsets, amounts, w.bits])
     changed(w)
