@@ -270,3 +270,9 @@ def test_no_stray_words() -> None:
         wrong += [f"{name}:{at}: {line.strip()[:80]}"
                   for at, line in enumerate(text.splitlines(), 1) if STRAY.search(line)]
     assert wrong == []
+
+
+def test_test_files_have_names_of_their_own() -> None:
+    """Two test files of one name would hide each other from pytest."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))

@@ -209,9 +209,8 @@ def _report(machine: Machine, heard: Sequence[Listener]) -> Run:
     for site, count in zip(machine.program.sites, machine.counts.tolist(), strict=True):
         if count:
             counters["instructions"] += count
-            # by whole opcode, and by family ("mma.sync"), which are one name for plain ones
-            for name in {site.form.key, site.form.family}:
-                counters[f"instructions.{name}"] = counters.get(f"instructions.{name}", 0) + count
+            name = f"instructions.{site.form.family}"
+            counters[name] = counters.get(name, 0) + count
             fidelity[site.form.key] = _fidelity(machine, site.form)
     return Run(findings, counters, fidelity, machine.deadlock, machine.program)
 
