@@ -24,9 +24,11 @@ from enum import IntEnum
 from mmalab.emulator.native.emit import FunctionWriter, Value, const, vector
 from mmalab.emulator.native.primitive import V32, V64
 
-__all__ = ["CELL_BYTES", "Filter", "Kind", "functions"]
+__all__ = ["CELL_BYTES", "SEVERAL", "Filter", "Kind", "functions"]
 
 CELL_BYTES = 16
+#: In READS: the epoch's place, and the lane number that stands for more than one.
+_EPOCH, SEVERAL = 6, 63
 _ATTRIBUTES = "nounwind noinline"
 _V8 = vector("i32", 8)
 
@@ -35,7 +37,7 @@ class Filter(IntEnum):
     """Words (i64) of a CTA's filter block."""
 
     CELLS = 0        # [words] of CELL_BYTES: u32 count, u32 serial, u8 actor, lane, bytes, init
-    READS = 1        # u32 [words][stride]: epoch of the last read by each warp
+    READS = 1        # u32 [words][stride]: last read by each warp: epoch * 64 + lane, or + SEVERAL
     CLOCK = 2        # u32 [warps][2 * stride]
     OWN_WAIT = 3     # u32 [stride]: newest copy group that the warp itself waited for
     GROUP = 4        # u32 [stride]: number of the warp's open copy group, from 1
@@ -200,7 +202,11 @@ def _read_word(f: FunctionWriter, cells: _Cells, cell: Value, readers: Value, ro
     doubt = f.binary("or", unwritten, f.binary("xor", ordered, const("i1", 1)))
     cells.suspect(doubt, site)
     mine = f.offset(readers, f.binary("shl", cells.wide_warp, const("i64", 2)))
-    f.store(epoch, mine, 4)
+    before = f.load("i32", mine, 4)
+    again = f.compare("icmp eq", f.binary("lshr", before, const("i32", _EPOCH)), epoch)
+    other = f.compare("icmp ne", f.binary("and", before, const("i32", SEVERAL)), lane)
+    code = f.select(f.binary("and", again, other), const("i32", SEVERAL), lane)
+    f.store(f.binary("or", f.binary("shl", epoch, const("i32", _EPOCH)), code), mine, 4)
 
 
 def _write_word(f: FunctionWriter, cells: _Cells, cell: Value, readers: Value, row: Value,
@@ -217,6 +223,7 @@ def _write_word(f: FunctionWriter, cells: _Cells, cell: Value, readers: Value, r
     before = f.binary("and", written, f.binary("xor", ordered, const("i1", 1)))
     doubt = f.select(f.binary("and", together, written), overlap, before)
     unread = _all_read_before(f, cells, readers, row)
+    doubt = f.binary("or", doubt, _read_by_other_lane(f, cells, readers, row, lane))
     cells.suspect(f.binary("or", doubt, f.binary("xor", unread, const("i1", 1))), site)
     kept = f.select(together, _field(f, cell, 10), const("i32", 0))
     several = f.select(together, const("i32", 255), lane)
@@ -226,6 +233,16 @@ def _write_word(f: FunctionWriter, cells: _Cells, cell: Value, readers: Value, r
     _set_field(f, cell, 9, several)
     _set_field(f, cell, 10, f.binary("or", kept, touched))
     _set_field(f, cell, 11, f.binary("or", _field(f, cell, 11), touched))
+
+
+def _read_by_other_lane(f: FunctionWriter, cells: _Cells, readers: Value, row: Value,
+                        lane: Value) -> Value:
+    """Whether another lane of the warp has read the word since the warp last was in step."""
+    mine = f.load("i32", f.offset(readers, f.binary("shl", cells.wide_warp, const("i64", 2))), 4)
+    epoch = cells.known(row, cells.warp)
+    now = f.compare("icmp eq", f.binary("lshr", mine, const("i32", _EPOCH)), epoch)
+    other = f.compare("icmp ne", f.binary("and", mine, const("i32", SEVERAL)), lane)
+    return f.binary("and", now, other)
 
 
 def _all_read_before(f: FunctionWriter, cells: _Cells, readers: Value, row: Value) -> Value:
@@ -240,8 +257,8 @@ def _all_read_before(f: FunctionWriter, cells: _Cells, readers: Value, row: Valu
     i = f.emit("i32", f"phi i32 [ 0, %{before} ], [ %{name}, %{loop} ]")
     so_far = f.emit("i1", f"phi i1 [ false, %{before} ], [ %{bad}, %{loop} ]")
     at = f.binary("shl", f.cast("zext", i, "i64"), const("i64", 5))
-    late = f.compare("icmp ugt", f.load(_V8, f.offset(readers, at), 4),
-                     f.load(_V8, f.offset(row, at), 4))
+    epochs = f.binary("lshr", f.load(_V8, f.offset(readers, at), 4), const(_V8, _EPOCH))
+    late = f.compare("icmp ugt", epochs, f.load(_V8, f.offset(row, at), 4))
     some = f.compare("icmp ne", f.cast("bitcast", late, "i8"), const("i8", 0))
     f.do(f"%{bad} = or i1 {so_far.ref}, {some.ref}")
     f.do(f"%{name} = add i32 {i.ref}, 1")
@@ -400,6 +417,10 @@ def _groups() -> list[FunctionWriter]:
     at = cells.of_warp(Filter.OWN_WAIT)
     known = wait.call("i32", "llvm.umax.i32", [wait.load("i32", at, 4), done])
     wait.store(known, at, 4)
+    # wait_all (newest is -1) covers the open group; what comes after it is in another one
+    bump = wait.cast("zext", wait.compare("icmp slt", wait.arg(2), const("i32", 0)), "i32")
+    group_at = cells.of_warp(Filter.GROUP)
+    wait.store(wait.binary("add", wait.load("i32", group_at, 4), bump), group_at, 4)
     wait.ret()
     sync = FunctionWriter("void", "filter_warp_barrier", ["ptr", "i32"], _ATTRIBUTES)
     cells = _Cells(sync, sync.arg(0), sync.arg(1))

@@ -77,20 +77,25 @@ class _Store:
         self._known: dict[object, _Written | None] = {}
         self._compiled: dict[object, Primitive] = {}
 
-    def key(self, site: Site, target: str, options: AbstractSet[str]) -> object:
-        """What decides the site's code."""
-        rough = (signature(site, frozenset()), target, frozenset(options))
-        if rough not in self._literals:
-            writer, _ = _write(site, target, options)
-            self._literals[rough] = frozenset(writer.literals)
-        return (signature(site, self._literals[rough]), target, frozenset(options))
+    def key(self, site: Site, target: str, options: frozenset[str]) -> object:
+        """What decides the site's code, which is then written.
 
-    def written(self, site: Site, key: object, target: str,
-                options: AbstractSet[str]) -> _Written | None:
-        """The site's code as text; None where no generator takes it."""
+        Literals count as far as a generator looked at them; which those are may depend on the
+        values of others, so the set of a form grows until it has all.
+        """
+        rough = (signature(site, frozenset()), target, options)
+        literals = self._literals.get(rough, frozenset())
+        key = (signature(site, literals), target, options) if literals else rough
         if key not in self._known:
             writer, accepted = _write(site, target, options)
+            if not writer.literals <= literals:
+                literals = self._literals[rough] = literals | writer.literals
+                key = (signature(site, literals), target, options)
             self._known[key] = _text(writer) if accepted else None
+        return key
+
+    def written(self, key: object) -> _Written | None:
+        """The code of a key as text; None where no generator takes it."""
         return self._known[key]
 
     def compile(self, wanted: Mapping[object, _Written | None]) -> None:
@@ -210,7 +215,7 @@ class ThreadedCode:
             key = _STORE.key(site, target, self.options)
             keys.append(key)
             if key not in wanted:
-                wanted[key] = _STORE.written(site, key, target, self.options)
+                wanted[key] = _STORE.written(key)
         _STORE.compile(wanted)
         return [_STORE[key] if key is not None else Primitive(None) for key in keys]
 
