@@ -35,11 +35,11 @@ _BREAKING = frozenset({
     "barrier.cluster.arrive", "barrier.cluster.wait", "call.jump", "call.return",
 })
 _MAX_INSTRUCTIONS = 1 << 28
+#: The limit of a small grid, per warp: what loops for ever there ends in seconds.
+_MAX_PER_WARP = 1 << 25
 #: A NumPy operation takes about as long as this many compiled instructions: a loop of atomics has
 #: to end as soon as one of additions.
 _WORK_SHIFT = 8
-#: NumPy operations that any run may do, a minute or two of them.
-_LEAST_WORK = 1 << 20
 _MAX_CTAS = 1 << 24
 _WINDOW_BYTES = 1 << 28
 _WINDOW_WARPS = 2048
@@ -59,12 +59,17 @@ def window_size(machine: Machine) -> int:
 class Interpreter:
     """Runs a machine to its end."""
 
+    #: NumPy operations that any run may do, a minute or two of them.
+    least_work = 1 << 20
+
     def __init__(self, machine: Machine, *, quantum: int = 64,
                  max_steps: int | None = None) -> None:
         self.machine, self.quantum = machine, quantum
-        self.max_steps = max_steps if max_steps is not None else _MAX_INSTRUCTIONS
+        warps = machine.shape.ctas * machine.shape.warps
+        self.max_steps = (max_steps if max_steps is not None
+                          else min(_MAX_INSTRUCTIONS, _MAX_PER_WARP * warps))
         self._turns = 0
-        self.max_work = max(_LEAST_WORK, self.max_steps >> _WORK_SHIFT)
+        self.max_work = max(self.least_work, self.max_steps >> _WORK_SHIFT)
         self._block_end = np.zeros(len(machine.program.sites) + 1, np.int64)
         for block in machine.program.blocks:
             self._block_end[block.start : block.stop] = block.stop

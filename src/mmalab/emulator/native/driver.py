@@ -48,6 +48,8 @@ _BARRIERS = frozenset({"bar.sync", "bar.arrive", "bar.red"})
 class ThreadedScheduler(Interpreter):
     """Runs a machine to its end, with compiled primitives for the forms that have them."""
 
+    least_work = 1 << 18
+
     def __init__(self, machine: Machine, code: ThreadedCode, *, max_steps: int | None = None,
                  threads: int | None = None, fuel: int = _FUEL) -> None:
         super().__init__(machine, max_steps=max_steps)
