@@ -134,9 +134,12 @@ def _bytes_of(f: FunctionWriter, offset: Value, size: Value) -> Value:
 
 
 def _shared(kind: Kind) -> FunctionWriter:
-    """``void filter_KIND(block, offsets, bits, size, warp, site)`` for shared memory."""
+    """``void filter_KIND(block, offsets, bits, size, warp, site, same)`` for shared memory.
+
+    `same` is not zero where lanes that write one place all write the same there.
+    """
     f = FunctionWriter("void", f"filter_{kind.name.lower()}",
-                       ["ptr", V32, "i32", "i32", "i32", "i32"], _ATTRIBUTES)
+                       ["ptr", V32, "i32", "i32", "i32", "i32", "i32"], _ATTRIBUTES)
     block, bits, size, warp, site = f.arg(0), f.arg(2), f.arg(3), f.arg(4), f.arg(5)
     cells = _Cells(f, block, warp)
     offsets = f.alloca(V32)
@@ -164,7 +167,8 @@ def _shared(kind: Kind) -> FunctionWriter:
                 _read_word(f, cells, cell, readers, row, lane, touched, epoch, site)
             else:
                 _write_word(f, cells, cell, readers, row, lane, touched, site, serial,
-                            group if kind is Kind.COPY else epoch, copy=kind is Kind.COPY)
+                            group if kind is Kind.COPY else epoch, copy=kind is Kind.COPY,
+                            same=f.compare("icmp ne", f.arg(6), const("i32", 0)))
 
         _each_word(f, words, word_body)
 
@@ -211,7 +215,7 @@ def _read_word(f: FunctionWriter, cells: _Cells, cell: Value, readers: Value, ro
 
 def _write_word(f: FunctionWriter, cells: _Cells, cell: Value, readers: Value, row: Value,
                 lane: Value, touched: Value, site: Value, serial: Value, count: Value, *,
-                copy: bool) -> None:
+                copy: bool, same: Value) -> None:
     warp = cells.warp
     actor = f.binary("add", warp, f.cast("trunc", cells.stride, "i32")) if copy else warp
     written = f.compare("icmp ne", _field(f, cell, 11), const("i32", 0))
@@ -219,6 +223,7 @@ def _write_word(f: FunctionWriter, cells: _Cells, cell: Value, readers: Value, r
         "and", f.compare("icmp eq", f.load("i32", f.offset(cell, 4), 4), serial),
         f.compare("icmp eq", _field(f, cell, 8), actor))
     overlap = f.compare("icmp ne", f.binary("and", _field(f, cell, 10), touched), const("i32", 0))
+    overlap = f.binary("and", overlap, f.binary("xor", same, const("i1", 1)))
     ordered = _ordered(f, cells, cell, row, lane)
     before = f.binary("and", written, f.binary("xor", ordered, const("i1", 1)))
     doubt = f.select(f.binary("and", together, written), overlap, before)
@@ -270,25 +275,29 @@ def _all_read_before(f: FunctionWriter, cells: _Cells, readers: Value, row: Valu
 def _global(kind: Kind) -> FunctionWriter:
     """``void filter_global_KIND(block, cells, offsets, bits, size, warp, site)``.
 
-    No order between threads is known here: a word belongs to the one thread that touches it, or is
-    only read.
+    No order between threads is known here: an element belongs to the one thread that touches it, or
+    is only read. Elements have 1, 2 or 4 bytes; the logarithm is in the low bits of `cells`.
     """
     f = FunctionWriter("void", f"filter_global_{kind.name.lower()}",
                        ["ptr", "ptr", V64, "i32", "i32", "i32", "i32"], _ATTRIBUTES)
-    block, base, bits, size, warp, site = f.arg(0), f.arg(1), f.arg(3), f.arg(4), f.arg(5), f.arg(6)
-    f.branch_if(f.compare("icmp eq", base, Value("ptr", "null")), "done", "tracked")
+    block, bits, size, warp, site = f.arg(0), f.arg(3), f.arg(4), f.arg(5), f.arg(6)
+    f.branch_if(f.compare("icmp eq", f.arg(1), Value("ptr", "null")), "done", "tracked")
     f.label("tracked")
+    marked = f.emit("i64", f"ptrtoint {f.arg(1)} to i64")
+    shift = f.binary("and", marked, const("i64", 3))
+    base = f.emit("ptr", f"inttoptr {f.binary('sub', marked, shift)} to ptr")
     cells = _Cells(f, block, warp)
     offsets = f.alloca(V64)
     f.store(f.arg(2), offsets, 64)
     thread0 = f.cast("trunc", cells.word(Filter.FIRST_THREAD), "i32")
     thread0 = f.binary("add", thread0, f.binary("mul", warp, const("i32", 32)))
-    words = _word_count(f, size)
+    several = f.binary("lshr", size, f.cast("trunc", shift, "i32"))
+    words = f.call("i32", "llvm.umax.i32", [several, const("i32", 1)])
 
     def lane_body(lane: Value) -> None:
         me = f.binary("add", thread0, lane)
         offset = f.load("i64", f.element_at(offsets, lane, 8), 8)
-        first = f.binary("lshr", offset, const("i64", 2))
+        first = f.binary("lshr", offset, shift)
 
         def word_body(k: Value) -> None:
             word = f.binary("add", first, f.cast("zext", k, "i64"))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mmalab.emulator.events import Access, Diverge, Event, Exit, Reconverge
 from mmalab.emulator.machine import Machine
-from mmalab.emulator.memory import FIRST_BUFFER_TAG, TAG_SHIFT, aligned_zeros
+from mmalab.emulator.memory import FIRST_BUFFER_TAG, TAG_SHIFT, Buffer, aligned_zeros
 from mmalab.emulator.native.abi import Context
 from mmalab.emulator.native.driver import ThreadedScheduler
 from mmalab.emulator.native.filter import CELL_BYTES, Filter
@@ -50,6 +50,12 @@ def _beyond(site: Site) -> bool:
     if family in ("ld", "st"):
         return modifiers.get("sem", "weak") != "weak"
     return family == "bar.sync" and not is_cta_barrier(site)
+
+
+def _shift(buffer: Buffer) -> int:
+    """Logarithm of the bytes that one cell stands for: an array's element, 4 bytes at most."""
+    size = buffer.array.dtype.itemsize if buffer.array is not None else 4
+    return 0 if size == 1 else 1 if size == 2 else 2
 
 
 class _Ear:
@@ -100,10 +106,10 @@ class WatchedScheduler(ThreadedScheduler):
                 self.suspects.update(range(self.machine.shape.ctas))
 
     def _global_cells(self) -> dict[int, NDArray[np.uint64]]:
-        """A cell per 4 bytes of every writable buffer; pages come as they are touched."""
+        """A cell per element of every buffer that may be written; pages come when touched."""
         buffers = self.machine.space.buffers
         return {
-            tag: np.zeros(-(-buffer.data.size // 4), np.uint64)
+            tag: np.zeros((buffer.data.size >> _shift(buffer)) + 1, np.uint64)
             for tag, buffer in enumerate(buffers, FIRST_BUFFER_TAG) if buffer.writable
         }
 
@@ -114,7 +120,7 @@ class WatchedScheduler(ThreadedScheduler):
         cells = -(-space.shared_bytes // 4) + 4
         table = np.zeros(FIRST_BUFFER_TAG + len(space.buffers), np.uint64)
         for tag, array in self._cells.items():
-            table[tag] = array.ctypes.data if array.size else 0
+            table[tag] = array.ctypes.data | _shift(space.buffers[tag - FIRST_BUFFER_TAG])
         arrays = {
             Filter.CELLS: aligned_zeros((ctas, cells, CELL_BYTES), np.uint8),
             Filter.READS: aligned_zeros((ctas, cells, stride), np.uint32),

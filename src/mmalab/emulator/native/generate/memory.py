@@ -9,6 +9,7 @@ instruction, which decides lane by lane, and reports.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mmalab.emulator.native.abi import CONSTANT, Base, Context
@@ -158,18 +159,27 @@ def count_wavefronts(w: PrimitiveWriter, place: Place, size: int, bits: Value) -
              [place.offsets, bits, const("i32", size), w.f.offset(_counters(w), 8)])
 
 
-def watch(w: PrimitiveWriter, place: Place, space: str, size: int, kind: str, bits: Value) -> None:
-    """Tell the race filter, where the run has one; `kind` is read, write or copy."""
-    if "filter" not in w.options or space.partition("::")[0] in ("local", "param", "const"):
+def watch(w: PrimitiveWriter, place: Place, space: str, size: int, kind: str, bits: Value,
+          same: Value | None = None) -> None:
+    """Tell the race filter, where the run has one; `kind` is read, write or copy.
+
+    `same` (i32) is not zero where lanes that write to one place write the same.
+    """
+    if not _is_watched(w, space):
         return
     f, block = w.f, w.filter_block()
     rest = [bits, const("i32", size), w.warp(), w.site_number()]
     if place.tag is None:
-        f.call("void", f"filter_{kind}", [block, place.offsets, *rest])
+        alike = same if same is not None else const("i32", 0)
+        f.call("void", f"filter_{kind}", [block, place.offsets, *rest, alike])
         return
     table = f.load("ptr", f.offset(block, 8 * Filter.GLOBAL), 8)
     cells = f.load("ptr", f.offset(table, f.binary("shl", place.tag, const("i64", 3))), 8)
     f.call("void", f"filter_global_{kind}", [block, cells, place.offsets, *rest])
+
+
+def _is_watched(w: PrimitiveWriter, space: str) -> bool:
+    return "filter" in w.options and space.partition("::")[0] not in ("local", "param", "const")
 
 
 def _accepts(w: PrimitiveWriter, space: str, bits: int) -> bool:
@@ -279,18 +289,27 @@ def _store(w: PrimitiveWriter) -> bool:
     place = locate(w, 0, space, size, write=True)
     guard_slow(w, place.slow)
     count_lanes(w, place, space, size, w.bits)
-    watch(w, place, space, size, "write", w.bits)
     offsets = _spilled(w, place.offsets)
     values = [_spilled(w, f.resize(w.read(s, f"b{bits}"), V64 if bits == 64 else V32))
               for s in sources]
 
-    def body(lane: Value) -> None:
+    def each(lane: Value, do: Callable[[Value, Value], None]) -> None:
         start = f.offset(place.base, _wide_offset(w, offsets, lane, place.offsets.type))
         for k, value in enumerate(values):
             word = f.load(f"i{bits}", f.element_at(value, lane, 8 if bits == 64 else 4), bits // 8)
-            f.store(word, f.offset(start, k * bits // 8))
+            do(word, f.offset(start, k * bits // 8))
 
-    f.each_lane(w.bits, body)
+    f.each_lane(w.bits, lambda lane: each(lane, f.store))
+    if _is_watched(w, space):
+        alike = f.alloca("i32", 4)
+        f.store(const("i32", -1), alike, 4)
+
+        def compare(word: Value, place: Value) -> None:
+            equal = f.cast("sext", f.compare("icmp eq", f.load(word.type, place), word), "i32")
+            f.store(f.binary("and", f.load("i32", alike, 4), equal), alike, 4)
+
+        f.each_lane(w.bits, lambda lane: each(lane, compare))
+        watch(w, place, space, size, "write", w.bits, f.load("i32", alike, 4))
     if space not in ("local", "param"):
         changed(w)
     return True
