@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmalab.emulator.events import Access, Diverge, Event, Exit, Reconverge
+from mmalab.emulator.events import Access, Collective, Diverge, Event, Exit, Reconverge
 from mmalab.emulator.machine import Machine
 from mmalab.emulator.memory import FIRST_BUFFER_TAG, TAG_SHIFT, Buffer, aligned_zeros
 from mmalab.emulator.native.abi import Context
@@ -61,7 +61,8 @@ def _shift(buffer: Buffer) -> int:
 class _Ear:
     """Hears what the machine executes."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Program) -> None:
+        self._program = program
         self.suspects: set[int] = set()
         #: Tags of buffers that atomics touched.
         self.atomics: set[int] = set()
@@ -69,6 +70,8 @@ class _Ear:
     def on(self, event: Event) -> None:
         """An event of the NumPy machine."""
         if isinstance(event, (Diverge, Exit, Reconverge)):
+            return
+        if isinstance(event, Collective) and self._is_orderly(event):
             return
         if isinstance(event, Access):
             if event.space in _HARMLESS_SPACES:
@@ -83,13 +86,21 @@ class _Ear:
         self.suspects.add(event.cta)
 
 
+    def _is_orderly(self, event: Collective) -> bool:
+        """Whether all is well with an exchange between lanes; it orders no memory."""
+        strangers = event.mask & ~event.members if event.members else 0
+        aligned = "aligned" in self._program.sites[event.site].form.modifiers
+        return not event.inactive and not strangers and (
+            event.mask == 0xFFFFFFFF or not aligned)
+
+
 class WatchedScheduler(ThreadedScheduler):
     """Runs a machine with the filter on. `suspects` are linear CTA numbers."""
 
     def __init__(self, machine: Machine, code: ThreadedCode, *,
                  max_steps: int | None = None) -> None:
         super().__init__(machine, code, max_steps=max_steps)
-        self._ear = _Ear()
+        self._ear = _Ear(machine.program)
         machine.listeners.append(self._ear)
         self._cells = self._global_cells()
         self.suspects: set[int] = set()
