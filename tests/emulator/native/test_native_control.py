@@ -329,3 +329,26 @@ def test_a_lock_that_lanes_of_one_warp_want(space):
                      max_steps=1 << 22)
     assert run.deadlock is None
     assert out[513] == 33
+
+
+@pytest.mark.parametrize("block", [32, 64])
+def test_clusters(block):
+    """Shared variables are a CTA's own; mapa reaches the neighbour's, whoever executes."""
+    body = """
+    mov.u32 %r0, %tid.x; mov.u32 %r5, %cluster_ctarank; mov.u32 %r6, box;
+    mad.lo.u32 %r8, %r5, 100, %r0; mad.lo.u32 %r7, %r0, 4, %r6; st.shared.u32 [%r7], %r8;
+    setp.eq.u32 %p0, %r0, 0; @%p0 st.shared.u32 [box+512], %r5;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    add.u32 %r9, %r5, 1; and.b32 %r9, %r9, 3;
+    mapa.shared::cluster.u32 %r10, %r7, %r9; ld.shared::cluster.u32 %r1, [%r10];
+    mapa.shared::cluster.u32 %r10, %r6, %r9; ld.shared::cluster.u32 %r2, [%r10+512];
+    mov.u64 %rd5, box; cvta.shared.u64 %rd6, %rd5; ld.u32 %r3, [%rd6+512];
+    mad.lo.u32 %r1, %r2, 10000, %r1; mad.lo.u32 %r1, %r3, 1000000, %r1;
+    mov.u32 %r11, %ctaid.x; mov.u32 %r12, %ntid.x; mad.lo.u32 %r13, %r11, %r12, %r0;
+    mul.wide.u32 %rd0, %r13, 4; add.s64 %rd1, %rd40, %rd0; st.global.u32 [%rd1], %r1;
+    barrier.cluster.arrive; barrier.cluster.wait; ret;"""
+    out = assert_same(body, grid=8, cluster=4, block=block, module=SHARED, target="sm_90")[0]
+    for thread in range(8 * block):
+        rank, lane = thread // block % 4, thread % block
+        after = (rank + 1) % 4
+        assert out[thread] == after * 100 + lane + 10000 * after + 1000000 * rank

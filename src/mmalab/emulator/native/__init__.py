@@ -33,6 +33,8 @@ def code_for(machine: Machine, *, watched: bool = False) -> ThreadedCode:
     options = {f"numerics:{machine.numerics}", f"target:{machine.target}"}
     if machine.schedule != "eager":
         options.add("deferred")
+    if machine.shape.cluster != (1, 1, 1):
+        options.add("cluster")
     if watched:
         options.add("filter")
     return _code(machine.program, frozenset(options))

@@ -35,7 +35,7 @@ class Context(IntEnum):
     CONSTANTS = 11        # literals, as vectors
     SPECIALS = 12         # u32 [kinds][32] of the CTA
     TID = 13              # u32 [warps of a CTA][4][32]: tid.x, tid.y, tid.z, warpid
-    SHARED = 14           # host pointer of the CTA's shared memory (offset 0)
+    SHARED = 14           # host pointer of the CTA's shared address 0, see RANK
     SHARED_START = 15
     SHARED_BYTES = 16
     TAGS = 17             # u64 [tags] host pointers by address >> 40
@@ -58,6 +58,7 @@ class Context(IntEnum):
     BARRIER_WAITS = 34    # warps that waited at barrier 0 and were released
     FILTER = 35           # the race filter's block of the CTA, see filter.py
     SLICE = 36            # fuel of a warp's turn
+    RANK = 37             # what the CTA's rank in its cluster adds to its shared addresses
     WORDS = 40
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from mmalab.emulator.deadlock import explain_deadlock
 from mmalab.emulator.interpret import Idle, Interpreter
 from mmalab.emulator.machine import Machine
-from mmalab.emulator.memory import FIRST_BUFFER_TAG, aligned_zeros
+from mmalab.emulator.memory import FIRST_BUFFER_TAG, RANK_SHIFT, aligned_zeros
 from mmalab.emulator.native.abi import CONSTANT, Context, Reason
 from mmalab.emulator.native.counting import add_traffic
 from mmalab.emulator.native.generate import cta_specials, warp_specials
@@ -126,7 +126,11 @@ class ThreadedScheduler(Interpreter):
             words[:, word] = number
         rows = np.arange(len(state.ctas))
         words[:, c.FIRST_ROW] = rows * shape.warps
-        words[:, c.SHARED] = _pointer(space.shared.data) + rows * space.shared_stride
+        rank = rows % space.cluster_size << RANK_SHIFT
+        words[:, c.RANK] = rank
+        words[:, c.SHARED] = _pointer(space.shared.data) + rows * space.shared_stride - rank
+        words[:, c.SHARED_START] += rank
+        words[:, c.SHARED_BYTES] += rank
         words[:, c.SPECIALS] = _pointer(specials) + rows * specials[0].nbytes
         self._extra_context(words)
         self._words = words

@@ -47,7 +47,9 @@ def signature(site: Site, literals: AbstractSet[Index]) -> tuple[object, ...]:
         if isinstance(op, (Imm, Symbol)) and index in literals:
             kinds.append(("literal", op.word))
         elif isinstance(op, Addr):
-            kinds.append(("address", op.base.bits if op.base else 0))
+            kinds.append(("address", op.base.bits) if op.base else ("variable", op.space))
+        elif isinstance(op, Symbol):
+            kinds.append(("symbol", op.space))
         elif isinstance(op, Reg):
             kinds.append((op.file, op.bits))
         elif isinstance(op, Guarded):
@@ -156,7 +158,18 @@ class PrimitiveWriter:
         if wide and isinstance(op, (Imm, Symbol)):
             pointer = self.f.offset(pointer, 128)  # literals lie there in both widths
         value = self.f.load(V64 if wide else V32, pointer, 64)
+        if isinstance(op, Symbol) and op.space == "shared":
+            value = self._ranked(value)
         return self.f.resize(value, vector(f"i{bits}"))
+
+    def _ranked(self, value: Value) -> Value:
+        """A shared variable's address in the CTA's own part of its cluster's memory."""
+        if "cluster" not in self.options:
+            return value
+        rank = self.word(Context.RANK)
+        inner = element(value.type)
+        return self.f.binary("add", value, self.f.splat(
+            rank if inner == "i64" else self.f.cast("trunc", rank, inner)))
 
     def _is_wide(self, op: Op, bits: int) -> bool:
         if isinstance(op, Reg):
@@ -180,7 +193,7 @@ class PrimitiveWriter:
                                                         + 2 * self._address_number(index))), 4)
         offset = f.splat(f.cast("trunc", word, "i32") if bits == 32 else word)
         if op.base is None:
-            return offset
+            return self._ranked(offset) if op.space == "shared" else offset
         base = f.load(V64 if op.base.file == "q" else V32, self.at(index), 64)
         return f.binary("add", f.resize(base, want), offset)
 

@@ -145,6 +145,10 @@ class WatchedScheduler(ThreadedScheduler):
         blocks = np.zeros((ctas, int(Filter.WORDS)), np.int64)
         for word, array in arrays.items():
             blocks[:, word] = array.ctypes.data + np.arange(ctas) * (array.nbytes // ctas)
+        # accesses index by address, which has the CTA's rank in it
+        rank = words[:, Context.RANK] >> 2
+        blocks[:, Filter.CELLS] -= rank * CELL_BYTES
+        blocks[:, Filter.READS] -= rank * 4 * stride
         blocks[:, Filter.STRIDE] = stride
         blocks[:, Filter.FIRST_THREAD] = self.machine.state.ctas * shape.threads + 1
         blocks[:, Filter.GLOBAL] = table.ctypes.data
