@@ -52,13 +52,22 @@ def best(run: Callable[[], object], times: int = 5) -> float:
     return found
 
 
+def clean(run: mmalab.emulator.Run) -> None:
+    """A benchmark of a run that went wrong would be none."""
+    assert not run.findings, run.findings
+
+
 def ours(size: int, *, sanitize: bool) -> float:
     """The swizzled BF16 kernel, exact."""
     kernel = sm80_mma.gemm(size, size, size, dtype="bf16")
     rng = np.random.default_rng()
     a, b = (rng.normal(size=(size, size)).astype(ml_dtypes.bfloat16) for _ in range(2))
     c = np.full((size, size), np.nan, np.float32)
-    return best(lambda: mmalab.emulate(kernel, [a, b, c], sanitize=sanitize))
+    found = best(lambda: clean(mmalab.emulate(kernel, [a, b, c], sanitize=sanitize)))
+    assert kernel.reference is not None
+    want = np.asarray(kernel.reference([a, b, c], kernel.target)[0])
+    assert want.tobytes() == c.tobytes()
+    return found
 
 
 def triton(size: int, *, sanitize: bool) -> float:
@@ -67,10 +76,11 @@ def triton(size: int, *, sanitize: bool) -> float:
     rng = np.random.default_rng()
     a, b = (rng.normal(size=(size, size)).astype(np.float16) for _ in range(2))
     d = np.full((size, size), np.nan, np.float32)
-    grid = (size // 64) ** 2
-    return best(lambda: mmalab.emulate(
-        module, [a, b, d, size, size, 0, 0], entry="matmul_whole", grid=grid, block=128,
-        dynamic_shared=16384, sanitize=sanitize))
+    found = best(lambda: clean(mmalab.emulate(
+        module, [a, b, d, size, size, 0, 0], entry="matmul_whole",
+        grid=(size // 64, size // 64), block=128, dynamic_shared=16384, sanitize=sanitize)))
+    assert np.allclose(d, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-4, atol=1e-2)
+    return found
 
 
 def first_run(cache: str) -> float:
