@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulation import HEAD, interpret, run_kernel
+from emulation import interpret, run_kernel
 
 from mmalab.emulator.execute import EXECUTORS
 from mmalab.emulator.native import ThreadedScheduler, code_for, run_threaded
-from mmalab.emulator.run import emulate
 from mmalab.errors import LimitExceeded, UnsupportedInstruction
 
 THREAD = """
@@ -293,18 +292,25 @@ def test_counters_are_the_interpreters():
 
 
 def test_many_ctas_add_up():
-    """Atomic additions of CTAs on several threads lose nothing; tickets are all different."""
-    text = HEAD.format(target="sm_80") + """.visible .entry k(.param .u64 p0, .param .u64 p1) {
-    .reg .b32 %r<8>; .reg .b64 %rd<8>;
-    ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1];
-    atom.global.add.u32 %r0, [%rd0], 1;
-    red.global.max.u32 [%rd0+4], %r0;
-    mul.wide.u32 %rd2, %r0, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r0;
-    ret; }"""
-    count, tickets = np.zeros(2, np.uint32), np.full(64 * 96, 0xFFFFFFFF, np.uint32)
-    emulate(text, [count, tickets], grid=64, block=96, executor=run_threaded, sanitize=False)
-    assert count.tolist() == [64 * 96, 64 * 96 - 1]
-    assert tickets.tolist() == list(range(64 * 96))
+    """Atomic additions of CTAs on several threads lose nothing."""
+    body = """
+    mov.u32 %r0, %tid.x; mov.u32 %r5, 0;
+L:  red.global.add.u32 [%rd40], 1; atom.global.max.u32 %r6, [%rd40+4], %r0;
+    red.global.xor.b32 [%rd40+8], %r0; atom.global.inc.u32 %r7, [%rd40+12], 6;
+    add.u32 %r5, %r5, 1; setp.lt.u32 %p0, %r5, 20; @%p0 bra L; ret;"""
+    for _ in range(3):
+        out = seen(body, run_threaded, block=96, grid=64, start=0)[0]
+        assert out[:4] == [64 * 96 * 20, 95, 0, 64 * 96 * 20 % 7]
+
+
+def test_tickets_are_the_same_every_time():
+    """Who gets which old value does not depend on the host's threads."""
+    body = THREAD + """
+    atom.global.add.u32 %r1, [%rd40+3000], 1;
+    mov.u32 %r2, %ctaid.x; mad.lo.u32 %r2, %r2, 96, %r0; mul.wide.u32 %rd2, %r1, 4;
+    add.s64 %rd3, %rd40, %rd2; st.global.u32 [%rd3], %r2; ret;"""
+    want = seen(body, interpret, block=96, grid=5, start=0)[0]
+    assert [seen(body, run_threaded, block=96, grid=5, start=0)[0] for _ in range(3)] == [want] * 3
 
 
 LOCK = """

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mmalab.emulator.liveness import live_slots, reads_of, writes_of
 from mmalab.emulator.native.abi import RECORD_WORDS, Base, Flag, Kind, Record, place
 from mmalab.emulator.native.filter import functions as filter_functions
 from mmalab.emulator.native.generate import GENERATORS, KNOWN, special_place
@@ -206,10 +207,11 @@ class ThreadedCode:
     def _primitives(self) -> list[Primitive]:
         named = [o.removeprefix("target:") for o in self.options if o.startswith("target:")]
         target = named[0] if named else self.program.target
+        tickets = _tickets(self.program)
         keys: list[object] = []
         wanted: dict[object, _Written | None] = {}
         for site in self.program.sites:
-            if not _may_have_code(site):
+            if site.index in tickets or not _may_have_code(site):
                 keys.append(None)
                 continue
             key = _STORE.key(site, target, self.options)
@@ -301,6 +303,29 @@ def is_cta_barrier(site: Site) -> bool:
     ops = site.operands
     return (site.form.family == "bar.sync" and site.guard is None and len(ops) == 1
             and isinstance(ops[0], Imm) and ops[0].word == 0)
+
+
+def _tickets(program: Program) -> set[int]:
+    """Atomics on global memory whose old value is used: CTAs get theirs in a fixed order.
+
+    Compiled code would let the host's threads decide, and a run would not be like the last one.
+    """
+    atomics = {s.index for s in program.sites if s.form.family == "atom"
+               and not s.form.modifiers.get("space", "").startswith("shared")}
+    if not atomics:
+        return set()
+    out_of = live_slots(program.sites, program.blocks).out_of
+    found = set()
+    for block in program.blocks:
+        live = set(out_of[block.index])
+        for site in reversed(program.sites[block.start : block.stop]):
+            written = writes_of(site)
+            if site.index in atomics and written & live:
+                found.add(site.index)
+            if site.guard is None:
+                live -= written
+            live |= reads_of(site)
+    return found
 
 
 def _may_have_code(site: Site) -> bool:

@@ -1,8 +1,9 @@
 """atom and red on integers: lanes take turns, in lane order.
 
 CTAs run on host threads, so global memory is changed with the host's own atomic operations; a CTA's
-shared memory belongs to one thread. What makes a result depend on the order of CTAs (exch, cas,
-sums of floats in global memory) is left to the executor, which takes the CTAs in order.
+shared memory belongs to one thread. What makes memory depend on the order of CTAs (exch, cas, sums
+of floats, counting up to different limits) is left to the executor, which takes the CTAs in order;
+so are atomics of global memory whose old value is used (see ThreadedCode).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from mmalab.emulator.native.emit import Value, const
 from mmalab.emulator.native.generate.memory import changed, count_lanes, guard_slow, locate
 from mmalab.emulator.native.generate.registry import generates
 from mmalab.emulator.native.primitive import V32, V64, PrimitiveWriter
-from mmalab.emulator.program import Addr, Vec
+from mmalab.emulator.program import Addr, Imm, Vec
 from mmalab.emulator.types import width
 
 __all__: list[str] = []
@@ -64,6 +65,8 @@ def _known(w: PrimitiveWriter, first: int, *, shared: bool) -> bool:
         return False
     if shared and type_ == "f32":
         return operation == "add"
+    if not shared and operation in ("inc", "dec"):
+        return isinstance(w.operands[first + 1], Imm)
     return type_ in _TYPES and (shared or operation not in ("exch", "cas"))
 
 
