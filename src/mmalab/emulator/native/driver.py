@@ -42,13 +42,15 @@ _ROTATION = 34
 _STOPS_TO_YIELD = 16
 #: Rounds through Python: when to look whether anything changes, and when to give up.
 _LOOK_EVERY, _MAX_TURNS = 4096, 1 << 23
+#: What a round costs beside the instruction itself, in NumPy operations.
+_ROUND_WORK = 3
 _BARRIERS = frozenset({"bar.sync", "bar.arrive", "bar.red"})
 
 
 class ThreadedScheduler(Interpreter):
     """Runs a machine to its end, with compiled primitives for the forms that have them."""
 
-    least_work = 1 << 18
+    least_work = 1 << 19
 
     def __init__(self, machine: Machine, code: ThreadedCode, *, max_steps: int | None = None,
                  threads: int | None = None, fuel: int = _FUEL) -> None:
@@ -233,6 +235,7 @@ class ThreadedScheduler(Interpreter):
         """Loops through stops are cut short by their number, or because nothing changes."""
         machine = self.machine
         self._turns += 1
+        machine.work += _ROUND_WORK
         if self._turns > _MAX_TURNS:
             raise LimitExceeded(f"{self._turns} turns through Python",
                                 f"the limit of a run is {_MAX_TURNS}")

@@ -18,8 +18,8 @@ from mmalab.emulator.native.emit import FunctionWriter, Value, const, element, v
 from mmalab.emulator.program import Addr, Guarded, Imm, Op, Reg, Site, Special, Symbol, Vec
 from mmalab.emulator.types import width
 
-__all__ = ["V1", "V16", "V32", "V64", "VF32", "VF64", "Generator", "PrimitiveWriter", "leaves",
-           "signature"]
+__all__ = ["V1", "V16", "V32", "V64", "VF32", "VF64", "Generator", "PrimitiveWriter", "is_row",
+           "leaves", "signature"]
 
 V1, V16, V32, V64 = vector("i1"), vector("i16"), vector("i32"), vector("i64")
 VF32, VF64 = vector("float"), vector("double")
@@ -40,9 +40,19 @@ def leaves(operands: Sequence[Op]) -> list[tuple[Index, Op]]:
     return found
 
 
+def is_row(op: Op) -> bool:
+    """Whether a vector's registers lie behind each other in their file."""
+    if not isinstance(op, Vec):
+        return isinstance(op, Reg)
+    slots = [item.slot for item in op.items if isinstance(item, Reg)]
+    return slots == list(range(slots[0], slots[0] + len(op.items))) if slots else False
+
+
 def signature(site: Site, literals: AbstractSet[Index]) -> tuple[object, ...]:
     """What a primitive depends on: the form, kinds of operands, and the literals it looked at."""
     kinds: list[object] = [site.form.key]
+    if site.form.family == "mma.sync":
+        kinds.append(tuple(is_row(op) for op in site.operands))
     for index, op in leaves(site.operands):
         if isinstance(op, (Imm, Symbol)) and index in literals:
             kinds.append(("literal", op.word))

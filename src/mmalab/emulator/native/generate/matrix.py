@@ -21,7 +21,7 @@ from mmalab.emulator.native.generate.memory import (
     watch,
 )
 from mmalab.emulator.native.generate.registry import generates
-from mmalab.emulator.native.primitive import V32, V64, PrimitiveWriter
+from mmalab.emulator.native.primitive import V32, V64, PrimitiveWriter, is_row
 from mmalab.emulator.program import Addr, Reg
 from mmalab.emulator.types import width
 from mmalab.errors import MmalabError
@@ -32,7 +32,7 @@ __all__: list[str] = []
 
 @generates("mma.sync")
 def _multiply(w: PrimitiveWriter) -> bool:
-    """Registers to consecutive memory, one call, registers back."""
+    """One call on the registers where they lie; those not behind each other are copied."""
     w.whole = True
     if len(w.operands) != 4:
         return False
@@ -46,7 +46,7 @@ def _multiply(w: PrimitiveWriter) -> bool:
     places = [_registers(w, index) for index in range(4)]
     w.f.call("void", name, places)
     wide = _is_wide(w, 0)
-    for i, index in enumerate(w.items(0)):
+    for i, index in enumerate([] if is_row(w.operands[0]) else w.items(0)):
         at = w.f.offset(places[0], i * (256 if wide else 128))
         w.write(index, w.f.load(V64 if wide else V32, at, 64))
     return True
@@ -57,7 +57,9 @@ def _is_wide(w: PrimitiveWriter, index: int) -> bool:
 
 
 def _registers(w: PrimitiveWriter, index: int) -> Value:
-    """An operand's registers behind each other on the stack; space only for the destination."""
+    """An operand's registers behind each other: its own, or copies (no copy of the destination)."""
+    if is_row(w.operands[index]):
+        return w.at(w.items(index)[0])
     f, items, wide = w.f, w.items(index), _is_wide(w, index)
     size = 256 if wide else 128
     place = f.alloca(f"[{len(items) * size} x i8]")
