@@ -26,15 +26,24 @@ _WHERE = "mmalab.emulate, args"
 
 
 def as_array(value: Any) -> NDArray[Any] | None:
-    """The array behind an argument: NumPy, ``__dlpack__`` or ``__array_interface__``; else None."""
+    """The array behind an argument: NumPy, ``__dlpack__`` or ``__array_interface__``; else None.
+
+    Raises:
+        UsageError: the object offers an array and does not give it (memory of a GPU, say).
+    """
     if isinstance(value, np.ndarray):
         return value
-    if isinstance(value, np.generic):
+    if isinstance(value, (np.generic, type)):
         return None
-    if hasattr(value, "__array_interface__"):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
+    try:
+        if hasattr(value, "__array_interface__"):
+            return np.asarray(value)
+        if hasattr(value, "__dlpack__"):
+            return np.from_dlpack(value)
+    except (BufferError, TypeError, ValueError, RuntimeError) as failed:
+        raise UsageError(f"argument of type {type(value).__name__}",
+                         f"its memory cannot be used as an array: {failed}",
+                         legal="arrays in the memory of the CPU", where=_WHERE) from None
     return None
 
 
@@ -89,12 +98,24 @@ def _pointer(index: int, array: NDArray[Any], parameter: tuple[int, int, str, bo
     if array.dtype.hasobject:
         raise UsageError(f"argument {index}: array of {array.dtype}", "has no bytes of its own",
                          legal="numeric dtypes", where=_WHERE)
-    if any(stride == 0 and extent > 1 for stride, extent in
-           zip(array.strides, array.shape, strict=True)) and array.flags.writeable:
+    if array.flags.writeable and _overlaps_itself(array):
         raise UsageError(f"argument {index}: strides {array.strides}",
                          "elements overlap, so results cannot be written back",
                          legal="np.ascontiguousarray(array)", where=_WHERE)
     return space.add(array, f"argument {index}").to_bytes(8, "little")
+
+
+def _overlaps_itself(array: NDArray[Any]) -> bool:
+    """Whether elements share bytes (or lie interleaved in a way that only a search could tell)."""
+    if not array.size:
+        return False
+    reach = array.itemsize
+    for stride, extent in sorted((abs(stride), extent) for stride, extent in
+                                 zip(array.strides, array.shape, strict=True) if extent > 1):
+        if stride < reach:
+            return True
+        reach += stride * (extent - 1)
+    return False
 
 
 def _number(index: int, value: Any, type_: str, size: int) -> bytes:

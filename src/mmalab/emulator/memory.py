@@ -136,11 +136,20 @@ class AddressSpace:
         """Make `array` reachable and return its virtual address; the same array gives the same.
 
         Contiguous arrays are used in place, others are copied in and, by :meth:`flush`, back.
+
+        Raises:
+            UsageError: of two arrays that share bytes one would be a copy.
         """
         for known in self.buffers:
             if known.array is not None and _same(known.array, array):
                 return known.base
         contiguous = array.flags.c_contiguous
+        for known in self.buffers:
+            if (known.array is not None and (known.copy_of is not None or not contiguous)
+                    and (known.writable or array.flags.writeable) and _share(known.array, array)):
+                raise UsageError(f"{name}: shape {array.shape}, strides {array.strides}",
+                                 f"shares bytes with {known.name}, and one of them is copied",
+                                 legal="contiguous arrays, or arrays apart from each other")
         home = array if contiguous else np.ascontiguousarray(array)
         base = (FIRST_BUFFER_TAG + len(self.buffers)) << TAG_SHIFT
         writable = writable and array.flags.writeable
@@ -340,6 +349,16 @@ def _fresh(name: str, size: int, track: bool) -> Region:
                   written=np.zeros(size, bool) if track else None)
 
 
+def _share(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    try:
+        return bool(np.shares_memory(one, other, max_work=10_000))
+    except np.exceptions.TooHardError:
+        return True
+
+
 def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    return (one.ctypes.data == other.ctypes.data and one.nbytes == other.nbytes
-            and one.strides == other.strides and one.shape == other.shape)
+    if (one.ctypes.data, one.nbytes, one.flags.writeable) != (
+            other.ctypes.data, other.nbytes, other.flags.writeable):
+        return False
+    both = one.flags.c_contiguous and other.flags.c_contiguous
+    return both or (one.strides == other.strides and one.shape == other.shape)
