@@ -14,7 +14,8 @@ __all__ = ["swizzle"]
 
 def swizzle(
     *,
-    tile: Annotated[str, typer.Option(help="rows,columns in elements")],
+    tile: Annotated[str, typer.Option(help="rows,columns in elements; the "
+        "table has passes/ideal of ldmatrix reads and of 16-byte writes")],
     dtype: Annotated[str, typer.Option(help="element type: bf16, e4m3 ...")],
     find: Annotated[bool, typer.Option("--find", help="search all swizzles and paddings")] = False,
     json: Json = False,

@@ -165,7 +165,7 @@ def _shape(program: Program, kernel: Kernel | Module | str, grid: Extent | None,
         block = own.block if own else program.required_block
     if block is None:
         raise UsageError("no block size", f"{program.entry} does not say its own (.reqntid)",
-                         legal="block=(x, y, z)", where="mmalab.emulate")
+                         legal="block=(x, y, z); --block X,Y,Z", where="mmalab.emulate")
     shape = LaunchShape(
         _three("grid", grid if grid is not None else own.grid if own else 1),
         _three("block", block),

@@ -165,7 +165,8 @@ def _words(values: ArrayLike, kind: str, name: str, raw: bool) -> Words:
     words = formats.encode(array.astype(np.float64), fmt)
     if not np.array_equal(formats.decode(words, fmt), array.astype(np.float64), equal_nan=True):
         raise UsageError(f"{name}: {array.dtype} values", f"some are no {kind} numbers; round them "
-                         "first, so that the rounding is yours", legal=str(formats.dtype_of(fmt)))
+                         "first, so that the rounding is yours",
+                         legal=(str(formats.dtype_of(fmt)), "words with raw=True"))
     return np.ascontiguousarray(words)
 
 

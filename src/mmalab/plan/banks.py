@@ -159,7 +159,8 @@ def byte_swizzle(swizzle: Swizzle, dtype: str | formats.Format | None, size: int
     if swizzle.bits and 1 << swizzle.base < size:
         raise UsageError(
             f"{swizzle} on bytes", f"it tears accesses of {size} bytes",
-            legal=f"a base of {size.bit_length() - 1} or more on byte addresses",
+            legal=f"a base of {size.bit_length() - 1} or more on byte addresses"
+                  + ("" if dtype else "; dtype (--dtype bf16) for one that counts elements"),
             where="mmalab.plan.banks",
         )
     return swizzle

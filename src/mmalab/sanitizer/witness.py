@@ -236,7 +236,7 @@ class Judge:
                 "data-race", "warning" if benign else "error", "nothing",
                 "both write the same value, without any order" if benign
                 else "no order between the two accesses",
-                f"bar.sync between lines {first} and {last}" if same_cta
+                f"bar.sync {_between(first, last)}" if same_cta
                 else "a flag: release at .gpu scope by one thread, acquire by the other")
         same_warp = earlier.warp == touch.clock.warp
         published = self.published(earlier.cta, earlier.row, pair.lane, earlier.clock)
@@ -252,8 +252,8 @@ class Judge:
             "missing-barrier", "error",
             "nothing: the lanes are on different paths" if same_warp else "nothing",
             "no order between the two accesses",
-            f"bar.warp.sync on both paths, between lines {first} and {last}" if same_warp
-            else f"bar.sync between lines {first} and {last}")
+            f"bar.warp.sync on both paths, {_between(first, last)}" if same_warp
+            else f"bar.sync {_between(first, last)}")
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -292,6 +292,12 @@ class Judge:
 
 def _unpublished(_cta: int, _row: int, _lane: int, _clock: int) -> None:
     return None
+
+
+def _between(first: int, last: int) -> str:
+    if first == last:
+        return f"between two executions of line {first}, or one thread alone to execute it"
+    return f"between lines {first} and {last}"
 
 
 def _kind(write: bool, strength: int) -> str:
