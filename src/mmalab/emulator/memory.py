@@ -349,9 +349,13 @@ def _fresh(name: str, size: int, track: bool) -> Region:
                   written=np.zeros(size, bool) if track else None)
 
 
+#: Steps of the search for a common byte; undecided counts as shared.
+_SHARE_WORK = 10_000
+
+
 def _share(one: NDArray[Any], other: NDArray[Any]) -> bool:
     try:
-        return bool(np.shares_memory(one, other, max_work=10_000))
+        return bool(np.shares_memory(one, other, max_work=_SHARE_WORK))  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 
