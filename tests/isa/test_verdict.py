@@ -106,8 +106,8 @@ def test_the_nearest_are_legal_there() -> None:
 
 
 def test_unknown_parts_of_the_isa_get_no_verdict() -> None:
-    """tcgen05 and wgmma are neither legal nor called unknown instructions."""
-    verdict = isa.legal("wgmma.fence.sync.aligned;", "sm_90a")
+    """Textures are neither legal nor called unknown instructions."""
+    verdict = isa.legal("txq.width.b32 %r1, [%rd1];", "sm_90a")
     assert not verdict.known
     assert verdict.rule == "not-in-table"
     assert "not in this table yet" in verdict.reason

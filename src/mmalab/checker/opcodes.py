@@ -18,7 +18,7 @@ from mmalab.checker.rule import Fault, message
 from mmalab.checker.subject import Site, Subject
 from mmalab.isa import Target, Verdict, execution, legal, parse_targets
 
-__all__ = ["emulated", "exists", "needs_target", "needs_version", "slower"]
+__all__ = ["emulated", "exists", "needs_target", "needs_version", "one_cta_group", "slower"]
 
 
 def _where(sites: list[Site]) -> tuple[int, dict[str, list[int]]]:
@@ -81,6 +81,24 @@ def needs_version(subject: Subject) -> Iterable[Fault]:
     for opcode, sites, verdict in _refused(subject, "ptx-version"):
         line, witness = _where(sites)
         yield Fault(message(opcode, verdict.reason, verdict.nearest), line, witness)
+
+
+def one_cta_group(subject: Subject) -> Iterable[Fault]:
+    """Functions that use tcgen05 for one CTA and for a pair of them."""
+    met: defaultdict[int, dict[str, Site]] = defaultdict(dict)
+    for opcode, sites in subject.groups.items():
+        form = subject.forms[opcode]
+        group = form.modifiers.get("cta_group") if form is not None else None
+        if group is not None and opcode.startswith("tcgen05."):
+            for site in sites:
+                met[id(site.body)].setdefault(group, site)
+    for groups in met.values():
+        if len(groups) > 1:
+            first, second = sorted(groups.values(), key=lambda site: site.line)[:2]
+            yield Fault(message(
+                second.instruction.text.strip(), "another .cta_group than in line "
+                f"{first.line}: a function has one", [first.instruction.opcode]), second.line,
+                {"lines": [first.line, second.line]})
 
 
 def emulated(subject: Subject) -> Iterable[Fault]:

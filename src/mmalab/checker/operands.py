@@ -83,7 +83,7 @@ def _problem(opcode: str, kinds: tuple[Kind, ...], on: Target | None,
     shape = operand_problem(form, _givens(form, kinds), on, version)
     if shape is not None:
         return _CODES.get(shape[0], "operand-mismatch"), None, shape[1], ()
-    specs = form.take(len(kinds))
+    specs = form.fit([kind.given.kind for kind in kinds])
     if form.family == "mov" and all(kind.tag == "vector" for kind in kinds):
         return "operand-mismatch", None, "packs and unpacks at once", ("one vector, one register",)
     for position, (spec, kind) in enumerate(zip(specs or (), kinds, strict=False)):

@@ -42,6 +42,8 @@ RULES: tuple[Rule, ...] = (
          "the target has the instruction", opcodes.needs_target),
     Rule("opcode-version", "ptx-version", "error", _SETS,
          "the .version has the instruction", opcodes.needs_version),
+    Rule("cta-group", "tcgen05-group", "error", _SETS + ": tcgen05",
+         "a function uses one .cta_group", opcodes.one_cta_group),
     Rule("operands", "operand-mismatch", "error", _OPERANDS,
          "operands fit in number, shape, type and value", operands.fit),
     Rule("guard", "operand-mismatch", "error", "PTX ISA, Predicated Execution",

@@ -255,16 +255,28 @@ class Lowering:
         self.sites.append(Site(len(self.sites), line, form, operands, guard, text))
 
 
+#: Whole families without executors: refused before anything runs.
+_NOT_EXECUTED = ("wgmma.", "tcgen05.", "cp.async.bulk.", "cp.reduce.async.bulk.", "tensormap.",
+                 "multimem.")
+
+
 def form_of(opcode: str, line: int) -> Form:
     """The form of an opcode; errors say which line it is in."""
+    where = f"line {line} of the PTX text"
     try:
-        return find(opcode)
+        form = find(opcode)
     except UnknownForm as error:
-        where = f"line {line} of the PTX text"
         if in_later_issue(opcode):
-            raise UnsupportedInstruction(opcode, "the PTX ISA has it, this emulator does not"
-                                         " execute it", where=where) from None
+            raise _refused(opcode, where) from None
         raise UnknownForm(error.given, error.rule, legal=error.legal, where=where) from None
+    if opcode.startswith(_NOT_EXECUTED):
+        raise _refused(opcode, where)
+    return form
+
+
+def _refused(opcode: str, where: str) -> UnsupportedInstruction:
+    return UnsupportedInstruction(opcode, "the PTX ISA has it, this emulator does not execute it",
+                                  where=where)
 
 
 def _is_dynamic(variable: Variable) -> bool:

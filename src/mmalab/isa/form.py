@@ -13,9 +13,10 @@ lane 6 = (2, 1), slot 3 = (1, 1) gives 2*2 + 16*1 + 1 + 8 = 29, which is row 13,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -59,7 +60,8 @@ class OperandSpec:
     """One operand position of a form, in text order.
 
     `type` is the PTX type that the instruction gives it ("f32", "b16", "pred", "u64" ...); `count`
-    the number of registers in its ``{...}`` (1 and `vector` False: a bare operand). `optional`
+    the number of registers in its ``{...}`` (1 and `vector` False: a bare operand), or of the
+    coordinates behind a tensor map's address (``[map, {c0, c1}]``). `optional`
     operands may be missing (:meth:`Form.take` says which are there). `pair` marks ``d|p``
     positions: `pair` is the type of the second destination (usually "pred"), which must be there
     when `pair_required`.
@@ -67,7 +69,8 @@ class OperandSpec:
     `packs` operands may be a vector of 2 or 4 registers that together have the width (mov).
     `values` are the legal values of an immediate, None where any will do. `alternative` is a second
     type that will do ("pred" for the source operand of cp.async). An optional operand may need a
-    newer target or PTX version than the rest: `targets` ("" for no more) and `ptx`.
+    newer target or PTX version than the rest: `targets` ("" for no more) and `ptx`. So may some of
+    the `values`: `late` is (these values, their targets, their first PTX version), group by group.
     """
 
     name: str
@@ -84,6 +87,7 @@ class OperandSpec:
     alternative: str = ""
     targets: str = ""
     ptx: tuple[int, int] = (1, 0)
+    late: tuple[tuple[tuple[int, ...], str, tuple[int, int]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,19 +202,42 @@ class Form:
     sparsity: Sparsity | None = None
     #: Last PTX version that has it, None while it lives.
     until: tuple[int, int] | None = None
+    #: Further operand lists that the same spelling takes: wgmma's A in registers instead of behind
+    #: a descriptor.
+    others: tuple[tuple[OperandSpec, ...], ...] = ()
 
     def take(self, count: int) -> tuple[OperandSpec, ...] | None:
         """The specs of an instruction that gives `count` operands, None when no number of missing
         optional ones leads there. The last optional operands are the first to be missing."""
-        specs = list(self.operands)
-        for spec in reversed(self.operands):
-            if len(specs) > count and spec.optional:
-                specs.remove(spec)
-        return tuple(specs) if len(specs) == count else None
+        for listed in (self.operands, *self.others):
+            specs = list(listed)
+            for spec in reversed(listed):
+                if len(specs) > count and spec.optional:
+                    specs.remove(spec)
+            if len(specs) == count:
+                return tuple(specs)
+        return None
+
+    def fit(self, kinds: Sequence[str]) -> tuple[OperandSpec, ...] | None:
+        """The specs of operands of these kinds (:class:`~mmalab.isa.operand_text.Given.kind`), in
+        the operand list that has the fewest addresses, vectors and literals at the wrong place."""
+        if not self.others:
+            return self.take(len(kinds))
+        return min(self._lists(len(kinds)), default=None, key=lambda specs: sum(
+            _differs(spec, kind) for spec, kind in zip(specs, kinds, strict=True)))
+
+    def _lists(self, count: int) -> Iterator[tuple[OperandSpec, ...]]:
+        for listed in (self.operands, *self.others):
+            optional = [spec for spec in reversed(listed) if spec.optional]
+            missing = len(listed) - count
+            if 0 <= missing <= len(optional):
+                for left_out in combinations(optional, missing):
+                    yield tuple(spec for spec in listed if spec not in left_out)
 
     @property
     def flops(self) -> int:
-        """Floating-point (or integer, or bit) operations of one warp's execution, 2 M N K.
+        """Floating-point (or integer, or bit) operations of one execution by its warp (wgmma: its
+        warpgroup), 2 M N K.
 
         The quad-pair m8n8k4 counts its four products; sparse forms count the dense equivalent.
         """
@@ -222,3 +249,12 @@ class Form:
 
     def __str__(self) -> str:
         return self.key
+
+
+def _differs(spec: OperandSpec, kind: str) -> int:
+    address = spec.role == "address"
+    return (
+        (address != (kind == "address"))
+        + ((spec.vector and not address) != (kind == "vector"))
+        + (spec.role == "immediate" and kind != "immediate")
+    )

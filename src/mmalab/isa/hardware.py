@@ -43,6 +43,8 @@ def execution(form: Form, on: str | Target) -> Execution | None:
     if form.shape is None or chip.name not in parse_targets(form.targets):
         return None
     types = {form.modifiers["atype"], form.modifiers["btype"]}
+    if form.family == "wgmma.mma_async":
+        return Execution(True, _WARPGROUP_UNITS[form.modifiers["atype"]])
     if "block_scale" in form.modifiers:
         return Execution(True, "QMMA.SF" if form.modifiers["kind"] == "mxf8f6f4" else "OMMA.SF")
     if types & _FP8 or "kind" in form.modifiers:
@@ -57,6 +59,10 @@ def execution(form: Form, on: str | Target) -> Execution | None:
     return Execution(True, _UNITS[form.modifiers["atype"]])
 
 
+_WARPGROUP_UNITS = {
+    "f16": "HGMMA", "bf16": "HGMMA", "tf32": "HGMMA", "e4m3": "QGMMA", "e5m2": "QGMMA",
+    "s8": "IGMMA", "u8": "IGMMA", "b1": "BGMMA",
+}
 _UNITS = {"f16": "HMMA", "bf16": "HMMA", "tf32": "HMMA", "f64": "DMMA", "s8": "IMMA", "u8": "IMMA"}
 
 

@@ -86,11 +86,12 @@ def find(opcode: str) -> Form:
         source=Source(_MANUAL, row.section),
         evidence=row.evidence,
         summary=row.summary,
-        shape=row.shape,
+        shape=row.size(modifiers),
         fragments=row.spread(modifiers),
         notes=row.notes,
         sparsity=row.sparsity,
         until=row.until,
+        others=row.others(modifiers),
     )
 
 

@@ -24,7 +24,8 @@ Kind = Literal[
 class Given:
     """One operand of an instruction. `register` stands for any name: register, symbol or label.
 
-    `items` are the members of a vector or pair; `value` is an integer literal's value.
+    `items` are the members of a vector or pair, or a tensor map's address and coordinates;
+    `value` is an integer literal's value.
     """
 
     kind: Kind
@@ -72,7 +73,8 @@ def classify(text: str) -> Given:
     if text.startswith("{"):
         return Given("vector", text, tuple(classify(t) for t in _commas(text[1:-1].strip())))
     if text.startswith("["):
-        return Given("address", text)
+        inside = _commas(text[1:-1].strip())
+        return Given("address", text, tuple(map(classify, inside)) if len(inside) > 1 else ())
     if text.startswith("("):
         return Given("call", text)
     if "|" in text:

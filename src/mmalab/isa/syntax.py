@@ -16,10 +16,13 @@ begin with d are written, others read; the details follow a name:
     a^          also a vector of 2 or 4 registers that fill the type (mov)
     a:u32/pred  a predicate will also do
     #n @l &f !c _   an immediate, a label, a symbol, a call list, the sink
+    +d          read and written
     [a] {, x}   an address; an operand that may be missing
+    [a<dim>]    an address with coordinates, ``[map, {c0, c1}]``
 
-Operands called `policy` and `scale` are there exactly when the opcode has ``.L2::cache_hint`` or
-``.scaled::n2::ue8m0``.
+``||`` separates whole operand lists, where one opcode takes several (A of wgmma: a descriptor or
+registers). Operands called `policy`, `scale` and `ctas` are there exactly when the opcode has
+``.L2::cache_hint``, ``.scaled::n2::ue8m0`` or ``.multicast``.
 
 Matching ``setp.lt.ftz.f32`` gives {cmp: lt, ftz: ftz, type: f32}. ptxas takes the modifiers of an
 opcode in any order as long as types keep theirs (``atom.global.gpu.acq_rel.add.f32``, as Triton
@@ -30,7 +33,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -59,7 +62,7 @@ class Need:
 
 
 #: Operands that are there exactly when the opcode has a word.
-_COMES_WITH = {"policy": "L2::cache_hint", "scale": "scaled::n2::ue8m0"}
+_COMES_WITH = {"policy": "L2::cache_hint", "scale": "scaled::n2::ue8m0", "ctas": "multicast"}
 
 #: Modifiers whose relative order decides the meaning, whatever else moves.
 _FIXED = frozenset({"type", "dtype", "atype", "btype", "ctype", "part", "alayout", "blayout"})
@@ -95,6 +98,9 @@ class Row:
     shape: tuple[int, int, int] | None = None
     spread: FragmentsOf = _no_fragments
     sparsity: Sparsity | None = None
+    sized: bool = False
+    late: Mapping[str, tuple[tuple[tuple[int, ...], str, tuple[int, int]], ...]] = (
+        field(default_factory=dict))
 
     @property
     def head(self) -> str:
@@ -168,26 +174,33 @@ class Row:
                 parts.append(element.words[0])
         return ".".join(parts)
 
+    def size(self, modifiers: Mapping[str, str]) -> tuple[int, int, int] | None:
+        """(M, N, K) of a matrix instruction, for the modifiers of one spelling."""
+        if not self.sized:
+            return self.shape
+        m, n, k = map(int, re.findall(r"\d+", modifiers["shape"]))
+        return m, n, k
+
     # --- operands -------------------------------------------------------------------------------
 
     @cached_property
-    def _operand_texts(self) -> tuple[tuple[str, bool], ...]:
-        text = self.syntax.partition(" ")[2].strip()
-        found, optional = [], False
-        for piece in re.split(r"(\{,|\}|,)", text):
-            word = piece.strip()
-            if word in ("{,", "}"):
-                optional = word == "{,"
-            elif word not in ("", ","):
-                found.append((word, optional))
-        return tuple(found)
+    def _operand_texts(self) -> tuple[tuple[tuple[str, bool], ...], ...]:
+        return tuple(
+            _operand_list(text.strip()) for text in self.syntax.partition(" ")[2].split("||"))
 
     def operands(self, modifiers: Mapping[str, str]) -> tuple[OperandSpec, ...]:
         """The operand positions, for the modifiers of one spelling."""
+        return self._listed(self._operand_texts[0], modifiers)
+
+    def others(self, modifiers: Mapping[str, str]) -> tuple[tuple[OperandSpec, ...], ...]:
+        """Further operand lists of the same spelling."""
+        return tuple(self._listed(texts, modifiers) for texts in self._operand_texts[1:])
+
+    def _listed(
+        self, texts: tuple[tuple[str, bool], ...], modifiers: Mapping[str, str]
+    ) -> tuple[OperandSpec, ...]:
         fragments = self.spread(modifiers)
-        specs = (
-            self._operand(text, modifiers, fragments, opt) for text, opt in self._operand_texts
-        )
+        specs = (self._operand(text, modifiers, fragments, opt) for text, opt in texts)
         return tuple(
             replace(spec, optional=False) if spec.name in _COMES_WITH else spec
             for spec in specs if _COMES_WITH.get(spec.name, "") in ("", *modifiers)
@@ -219,6 +232,7 @@ class Row:
             wider=match["mark"] == "~",
             packs=match["mark"] == "^",
             values=self.values.get(name),
+            late=self.late.get(name, ()),
             alternative=match["other"] or "",
             targets="" if need == Need() else need.targets,
             ptx=need.ptx,
@@ -250,17 +264,29 @@ def _count(counted: str, modifiers: Mapping[str, str], held: Fragment | None) ->
     factor, star, name = counted.rpartition("*")
     if not name:
         return 1
-    number = name if name.isdigit() else modifiers.get(name, "1").lstrip("vx")
+    number = name if name.isdigit() else modifiers.get(name, "1").strip("vxd")
     return (int(factor) if star else 1) * int(number)
 
 
 _ROLES: Mapping[str, Role] = {
     "[": "address", "#": "immediate", "@": "label", "&": "symbol", "!": "call", "_": "sink",
+    "+": "update",
 }
 _OPERAND = re.compile(
-    r"(?P<sigil>[\[#@&!_]?)(?P<name>\w*)(:(?P<type>\w+)(/(?P<other>\w+))?)?(?P<pair>\|\w+\??)?"
+    r"(?P<sigil>[\[#@&!_+]?)(?P<name>\w*)(:(?P<type>\w+)(/(?P<other>\w+))?)?(?P<pair>\|\w+\??)?"
     r"(<(?P<count>[\w*]+)>)?(?P<mark>[~^])?\]?"
 )
+
+
+def _operand_list(text: str) -> tuple[tuple[str, bool], ...]:
+    found, optional = [], False
+    for piece in re.split(r"(\{,|\}|,)", text):
+        word = piece.strip()
+        if word in ("{,", "}"):
+            optional = word == "{,"
+        elif word not in ("", ","):
+            found.append((word, optional))
+    return tuple(found)
 
 
 def _tokens(opcode: str) -> list[tuple[str, bool]]:
@@ -325,6 +351,8 @@ def row(
     shape: tuple[int, int, int] | None = None,
     spread: FragmentsOf = _no_fragments,
     sparsity: Sparsity | None = None,
+    sized: bool = False,
+    late: Mapping[str, tuple[tuple[tuple[int, ...], str, tuple[int, int]], ...]] | None = None,
     **sets: str,
 ) -> Row:
     """A row of the table.
@@ -333,7 +361,8 @@ def row(
     this row; it replaces what :data:`~mmalab.isa.vocabulary.REQUIREMENTS` says of that word.
     `operand_needs` gives the same for operands that may be missing, by name. `until` is the last
     PTX version that has the instruction. `implied` are modifiers that no word spells (the f16
-    inputs of ``wmma.mma...f32.f32``).
+    inputs of ``wmma.mma...f32.f32``). `late` says which `values` came later, by operand. `sized`
+    rows have the (M, N, K) that their spelling says.
     `sets` are the alternatives of the row's placeholders.
     """
     return Row(
@@ -353,4 +382,6 @@ def row(
         shape=shape,
         spread=spread,
         sparsity=sparsity,
+        sized=sized,
+        late=late or {},
     )

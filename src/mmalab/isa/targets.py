@@ -169,13 +169,13 @@ def parse_targets(text: str) -> TargetSet:
 
     ``sm_80+`` (and plain ``sm_80``) is every target from there on, ``sm_100f`` the family from
     there on, ``sm_90a`` that one; several words are joined. ``f/a Blackwell`` is a word for the
-    three Blackwell families.
+    three Blackwell families, ``no target`` the empty set.
 
     Raises:
         UsageError: a word names no target.
     """
     found: set[str] = set()
-    for word in text.lower().replace(",", " ").split():
+    for word in text.removeprefix("no target").lower().replace(",", " ").split():
         expanded = _ALIASES.get(word)
         found |= parse_targets(expanded) if expanded else _word(word)
     return TargetSet(found)

@@ -161,7 +161,7 @@ def _named(spec: OperandSpec) -> str:
         return "_"
     name = f"{{{spec.name} x {spec.count}}}" if spec.vector else spec.name
     if spec.role == "address":
-        return f"[{name}]"
+        return f"[{spec.name}, {{{spec.count} coordinates}}]" if spec.vector else f"[{name}]"
     return f"{name}|p" if spec.pair_required else name
 
 
@@ -174,10 +174,11 @@ def operand_problem(
     """(rule, reason) of the first operand that does not fit, None when all fit."""
     if form.family == "call":
         return None
-    specs = form.take(len(operands))
+    specs = form.fit([given.kind for given in operands])
     if specs is None:
-        least = sum(not spec.optional for spec in form.operands)
-        most = len(form.operands)
+        lists = (form.operands, *form.others)
+        least = min(sum(not spec.optional for spec in listed) for listed in lists)
+        most = max(map(len, lists))
         wanted = str(most) if least == most else f"{least} to {most}"
         return "operands", f"{form.key} takes {wanted} operands, {len(operands)} given"
     for position, (spec, given) in enumerate(zip(specs, operands, strict=True), 1):
@@ -195,6 +196,11 @@ def _faults(
         yield "target", f"needs {parse_targets(spec.targets)}, {on} is not among them"
     if spec.optional and version is not None and version < spec.ptx:
         yield "ptx-version", f"needs PTX {_dotted(spec.ptx)}"
+    for values, targets, first in spec.late:
+        if given.value in values and on is not None and on.name not in parse_targets(targets):
+            yield "value", f"{given.value} needs {parse_targets(targets)}, {on} is not among them"
+        if given.value in values and version is not None and version < first:
+            yield "ptx-version", f"{given.value} needs PTX {_dotted(first)}"
     fault = _SHAPES[spec.role](form, spec, given)
     if fault:
         yield "operands", fault
@@ -244,8 +250,16 @@ def _read(form: Form, spec: OperandSpec, given: Given) -> str:
     return _register(form, spec, given)
 
 
-def _address(_form: Form, _spec: OperandSpec, given: Given) -> str:
-    return "" if given.kind == "address" else "must be an address, [a]"
+def _address(_form: Form, spec: OperandSpec, given: Given) -> str:
+    if given.kind != "address":
+        return "must be an address, [a]"
+    if not given.text:
+        return ""  # whoever made the record does not say what is inside
+    coordinates = len(given.items[1].items) if len(given.items) == 2 else 0
+    wanted = spec.count if spec.vector else 0
+    if coordinates == wanted:
+        return ""
+    return f"must have {wanted or 'no'} coordinates, it has {coordinates or 'none'}"
 
 
 def _immediate(_form: Form, spec: OperandSpec, given: Given) -> str:

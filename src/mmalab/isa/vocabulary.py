@@ -50,7 +50,7 @@ _NAMES = {
 }
 
 #: Modifiers whose prefix is their name: ``.kind::mxf4`` is kind = "mxf4".
-_PREFIXED = ("kind", "scale_vec", "multicast", "sync_restrict")
+_PREFIXED = ("kind", "scale_vec", "multicast", "sync_restrict", "cta_group")
 
 _SHAPE = re.compile(r"m\d+n\d+(k\d+)?")
 
@@ -123,6 +123,9 @@ REQUIREMENTS: Mapping[tuple[str, str], tuple[str, tuple[int, int]]] = {
 
 #: Families whose name is more than the opcode's first part, longest first.
 FAMILIES: tuple[str, ...] = (
+    "cp.async.bulk.prefetch.tensor", "cp.async.bulk.prefetch", "cp.async.bulk.tensor",
+    "cp.async.bulk.commit_group", "cp.async.bulk.wait_group", "cp.async.bulk",
+    "cp.reduce.async.bulk.tensor", "cp.reduce.async.bulk",
     "cp.async.mbarrier.arrive", "cp.async.commit_group", "cp.async.wait_group",
     "cp.async.wait_all", "mbarrier.init", "mbarrier.inval", "mbarrier.arrive_drop",
     "mbarrier.arrive", "mbarrier.test_wait", "mbarrier.try_wait", "mbarrier.expect_tx",
@@ -132,5 +135,9 @@ FAMILIES: tuple[str, ...] = (
     "match.sync", "redux.sync", "elect.sync", "brx.idx", "cvt.pack", "st.async", "red.async",
     "st.bulk", "clusterlaunchcontrol.try_cancel", "clusterlaunchcontrol.query_cancel",
     "createpolicy.range", "createpolicy.fractional", "createpolicy.cvt",
+    "tensormap.replace", "tensormap.cp_fenceproxy", "multimem.ld_reduce", "multimem.st",
+    "multimem.red", "multimem.cp.reduce.async.bulk", "multimem.cp.async.bulk",
+    "tcgen05.alloc", "tcgen05.dealloc", "tcgen05.relinquish_alloc_permit", "tcgen05.ld",
+    "tcgen05.st", "tcgen05.cp", "tcgen05.shift", "tcgen05.mma", "tcgen05.commit",
     "griddepcontrol.wait", "griddepcontrol.launch_dependents",
 )

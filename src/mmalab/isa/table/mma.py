@@ -17,7 +17,7 @@ from mmalab.isa.syntax import Row, row
 from mmalab.isa.table.fragments import MEASURED_ON, QUAD_PAIR, fragment, spread
 from mmalab.layouts import Layout
 
-__all__ = ["ROWS"]
+__all__ = ["METADATA", "ROWS"]
 
 _BLACKWELL = "sm_100f sm_110f sm_120f"
 _GEFORCE = "sm_120f"
@@ -180,7 +180,7 @@ def _sparsity(group: int, kept: int, unit: int, contributors: int, metadata: str
 
 #: By (container bits, K): contributing lanes (q, g) and entries to row + 16 * stored unit. All of
 #: them reproduced an H200's products of random sparse matrices exactly, with each selector.
-_METADATA: dict[tuple[int, int], Sparsity] = {
+METADATA: dict[tuple[int, int], Sparsity] = {
     (16, 16): _sparsity(4, 2, 1, 1, "((1,8),(8,2)):((0,1),(16,8))"),
     (16, 32): _sparsity(4, 2, 1, 2, "((2,8),(8,2)):((128,1),(16,8))"),
     (32, 8): _sparsity(2, 1, 1, 1, "((1,8),(4,2)):((0,1),(16,8))"),
@@ -207,7 +207,7 @@ def _sparse(
 ) -> Row:
     d, a, b, c = types.split()
     m, n, k = _size(shape)
-    sparsity = _METADATA[bits, k]
+    sparsity = METADATA[bits, k]
     return row(
         f"mma.metadata.sync.aligned.{shape}.alayout=row.blayout=col{flags}"
         f".dtype={d}.atype={a}.btype={b}.ctype={c}{tail} {_OPERANDS}, e:b32, #f{scales}",
