@@ -23,6 +23,8 @@ from mmalab.errors import UsageError
 __all__ = ["as_array", "bind"]
 
 _WHERE = "mmalab.emulate, args"
+#: Integers up to here are floats of some size.
+_FLOAT_INT = 2**1023
 
 
 def as_array(value: Any) -> NDArray[Any] | None:
@@ -122,6 +124,12 @@ def _number(index: int, value: Any, type_: str, size: int) -> bytes:
     if isinstance(value, np.generic):
         return _typed_number(index, value, type_, size)
     bits = 8 * size
+    if kind(type_) == "p":
+        raise UsageError(f"argument {index}: {value!r}", "a parameter cannot be a predicate",
+                         where=_WHERE)
+    if is_float(type_) and isinstance(value, int) and abs(value) > _FLOAT_INT:
+        raise UsageError(f"argument {index}: an integer of {value.bit_length()} bits",
+                         f"does not fit .{type_}", legal="a float", where=_WHERE)
     if isinstance(value, float) and not is_float(type_) and kind(type_) != "b":
         raise UsageError(f"argument {index}: {value!r}", f"the parameter .{type_} is an integer",
                          legal="an int", where=_WHERE)

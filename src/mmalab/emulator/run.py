@@ -38,6 +38,15 @@ from mmalab.emulator.lower import lower
 from mmalab.emulator.machine import Machine
 from mmalab.emulator.memory import AddressSpace
 from mmalab.emulator.program import Program
+from mmalab.emulator.requests import (
+    Extent,
+    arguments,
+    check_names,
+    check_shape,
+    schedule_of,
+    three,
+    whole,
+)
 from mmalab.emulator.state import LaunchShape
 from mmalab.errors import UsageError
 from mmalab.findings import Finding
@@ -49,14 +58,11 @@ from mmalab.ptx.nodes import Module
 
 __all__ = ["Run", "emulate"]
 
-Extent = int | Sequence[int]
 #: Makes a listener for one run: an object with ``on(event)`` and ``findings() -> list[Finding]``.
 ListenerFactory = Callable[[Program, LaunchShape], Listener]
 _COUNTERS = ("instructions", "shared.wavefronts", "shared.wavefronts.ideal", "global.bytes.read",
              "global.bytes.written", "tensor.flops", "tmem.columns.peak", "barrier.waits")
 _MATRIX = frozenset({"mma.sync", "mma.sp", "wmma.mma"})
-_MAX_THREADS = 1024
-_MAX_SHARED = 232448
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,10 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
         UnsupportedInstruction: a form that this emulator does not execute, by name.
         LimitExceeded: the step or memory budget ran out.
     """
+    args = arguments(args)
+    check_names(target, numerics)
+    if max_steps is not None:
+        max_steps = whole("max_steps", max_steps, least=1)
     if isinstance(kernel, Kernel) and kernel.validate is not None:
         kernel.validate(args)
     program = _program(kernel, entry)
@@ -117,7 +127,7 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
     heard = [make(program, shape) for make in listeners] if sanitize else []
     own_target = kernel.target if isinstance(kernel, Kernel) else program.target
     machine = Machine(program, shape, space, target=target or own_target, numerics=numerics,
-                      schedule=_schedule(schedule), sanitize=sanitize, listeners=heard)
+                      schedule=schedule_of(schedule), sanitize=sanitize, listeners=heard)
     if executor is None:
         Interpreter(machine, max_steps=max_steps).run()
     else:
@@ -134,28 +144,13 @@ def _parsed(text: str) -> Module:
 def _program(kernel: Kernel | Module | str, entry: str | None) -> Program:
     if isinstance(kernel, Kernel):
         return lower(_parsed(kernel.ptx), entry or kernel.entry)
+    if not isinstance(kernel, (str, Module)):
+        raise UsageError(f"a kernel of type {type(kernel).__name__}", "cannot be run",
+                         legal="PTX text, a parsed module, a Kernel", where="mmalab.emulate")
     return lower(_parsed(kernel) if isinstance(kernel, str) else kernel, entry)
 
 
-def _schedule(schedule: str | int) -> str | int:
-    if schedule in ("eager", "lazy") or isinstance(schedule, int):
-        return schedule
-    if isinstance(schedule, str) and schedule.isdigit():
-        return int(schedule)
-    raise UsageError(f"schedule {schedule!r}", "not a schedule", legal="eager, lazy, or a seed",
-                     where="mmalab.emulate")
-
-
 # --- the launch -----------------------------------------------------------------------------------
-
-def _three(name: str, extent: Extent) -> tuple[int, int, int]:
-    sizes = [extent] if isinstance(extent, int) else [int(e) for e in extent]
-    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
-        raise UsageError(f"{name} {extent}", "one to three positive sizes", legal="(x, y, z)",
-                         where="mmalab.emulate")
-    x, y, z = [*sizes, 1, 1, 1][:3]
-    return x, y, z
-
 
 def _shape(program: Program, kernel: Kernel | Module | str, grid: Extent | None,
            block: Extent | None, cluster: Extent | None,
@@ -167,34 +162,13 @@ def _shape(program: Program, kernel: Kernel | Module | str, grid: Extent | None,
         raise UsageError("no block size", f"{program.entry} does not say its own (.reqntid)",
                          legal="block=(x, y, z); --block X,Y,Z", where="mmalab.emulate")
     shape = LaunchShape(
-        _three("grid", grid if grid is not None else own.grid if own else 1),
-        _three("block", block),
-        _three("cluster", cluster if cluster is not None else own.cluster if own else 1),
-        dynamic_shared if dynamic_shared is not None else own.dynamic_shared if own else 0)
-    _check(program, shape)
+        three("grid", grid if grid is not None else own.grid if own else 1),
+        three("block", block),
+        three("cluster", cluster if cluster is not None else own.cluster if own else 1),
+        whole("dynamic_shared", dynamic_shared if dynamic_shared is not None
+              else own.dynamic_shared if own else 0))
+    check_shape(program, shape)
     return shape
-
-
-def _check(program: Program, shape: LaunchShape) -> None:
-    where = "CUDA programming guide, technical specifications"
-    if program.required_block and shape.block != program.required_block:
-        raise UsageError(f"block {shape.block}", f"{program.entry} requires its .reqntid",
-                         legal=str(program.required_block))
-    most = _MAX_THREADS
-    if program.max_block:
-        most = min(most, int(np.prod(program.max_block)))
-    if shape.threads > most:
-        raise UsageError(f"block {shape.block}: {shape.threads} threads",
-                         "more than the kernel and the chip allow", legal=f"1 to {most}",
-                         where=where)
-    shared = program.dynamic_offset - 1024 + shape.dynamic_shared
-    if shape.dynamic_shared < 0 or shared > _MAX_SHARED:
-        raise UsageError(f"{shared} bytes of shared memory ({shape.dynamic_shared} dynamic)",
-                         "more than any chip has for a CTA", legal=f"0 to {_MAX_SHARED}",
-                         where=where)
-    if any(g % c for g, c in zip(shape.grid, shape.cluster, strict=True)):
-        raise UsageError(f"grid {shape.grid}", f"not a multiple of the cluster {shape.cluster}",
-                         where=where)
 
 
 # --- the outcome ----------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from mmalab.emulator.machine import Machine
 from mmalab.emulator.native import code_for, run_threaded
 from mmalab.emulator.native.watch import WatchedScheduler, needs_model
 from mmalab.emulator.program import Program
+from mmalab.emulator.requests import arguments
 from mmalab.emulator.state import LaunchShape
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
@@ -70,6 +71,7 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
         "dynamic_shared": dynamic_shared, "target": target, "numerics": numerics,
         "schedule": schedule, "max_steps": max_steps,
     }
+    args = arguments(args)
     if not sanitize:
         return run_machine(kernel, args, **launch, sanitize=False, executor=run_threaded)
     if listeners or schedule != "eager":

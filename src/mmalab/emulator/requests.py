@@ -1,0 +1,151 @@
+"""What a caller may ask of a run: sizes, budgets and names, checked before anything starts.
+
+Whatever is not understood is refused with what would be: a target that does not exist would choose
+no arithmetic, a cluster of 1000 CTAs would show what no chip does.
+
+    >>> three("block", (128, 2))
+    (128, 2, 1)
+    >>> three("grid", 2.5)
+    Traceback (most recent call last):
+      ...
+    mmalab.errors.UsageError: grid 2.5: one to three positive sizes
+      legal: (x, y, z)
+      see:   mmalab.emulate
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mmalab.emulator.program import Program
+from mmalab.emulator.state import LaunchShape
+from mmalab.errors import UsageError
+from mmalab.isa.targets import target as target_row
+
+__all__ = ["Extent", "arguments", "check_names", "check_shape", "schedule_of", "three", "whole"]
+
+Extent = int | Sequence[int]
+
+_WHERE = "mmalab.emulate"
+_LIMITS = "CUDA programming guide, technical specifications"
+_MAX_THREADS = 1024
+_MAX_SHARED = 232448
+_MAX_BLOCK = (1024, 1024, 64)
+_MAX_GRID = (2**31 - 1, 65535, 65535)
+#: CTAs of a cluster where the kernel allows sizes that are not portable; 8 otherwise.
+_MAX_CLUSTER = 16
+
+
+def whole(name: str, value: Any, *, least: int = 0) -> int:
+    """`value` as a Python int.
+
+    Raises:
+        UsageError: not an integer, or below `least`.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise UsageError(f"{name} {value!r}", "is not an integer", where=_WHERE) from None
+    if number < least:
+        raise UsageError(f"{name} {number}", "too small", legal=f"{least} or more", where=_WHERE)
+    return number
+
+
+def three(name: str, extent: Any) -> tuple[int, int, int]:
+    """One to three sizes as (x, y, z).
+
+    Raises:
+        UsageError: anything else.
+    """
+    try:
+        sizes = [operator.index(extent)] if np.ndim(extent) == 0 else [
+            operator.index(size) for size in extent]
+    except (TypeError, ValueError):
+        sizes = []
+    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+        raise UsageError(f"{name} {extent}", "one to three positive sizes", legal="(x, y, z)",
+                         where=_WHERE)
+    x, y, z = [*sizes, 1, 1, 1][:3]
+    return x, y, z
+
+
+def arguments(args: Any) -> list[Any]:
+    """The kernel's arguments as a list.
+
+    Raises:
+        UsageError: not a sequence.
+    """
+    if isinstance(args, np.ndarray) or not isinstance(args, Sequence):
+        raise UsageError(f"args of type {type(args).__name__}", "is not a list of arguments",
+                         legal="[array, 5, 1.5]", where=_WHERE)
+    return list(args)
+
+
+def check_names(target: Any, numerics: Any) -> None:
+    """The target and the numerics are known.
+
+    Raises:
+        UsageError: they are not.
+    """
+    if target is not None:
+        if not isinstance(target, str):
+            raise UsageError(f"target {target!r}", "is not a name", legal="sm_90", where=_WHERE)
+        target_row(target)
+    if numerics not in ("exact", "fast"):
+        raise UsageError(f"numerics {numerics!r}", "is not known", legal="exact, fast",
+                         where=_WHERE)
+
+
+def schedule_of(schedule: Any) -> str | int:
+    """``eager``, ``lazy`` or a seed; digits are a seed too.
+
+    Raises:
+        UsageError: anything else.
+    """
+    if isinstance(schedule, str) and (schedule in ("eager", "lazy") or schedule.isdecimal()):
+        return int(schedule) if schedule.isdecimal() else schedule
+    if isinstance(schedule, (int, np.integer)) and not isinstance(schedule, bool) and schedule >= 0:
+        return int(schedule)
+    raise UsageError(f"schedule {schedule!r}", "not a schedule",
+                     legal="eager, lazy, or a seed of 0 or more", where=_WHERE)
+
+
+def check_shape(program: Program, shape: LaunchShape) -> None:
+    """The launch is one that the kernel and some chip allow.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if program.required_block and shape.block != program.required_block:
+        raise UsageError(f"block {shape.block}", f"{program.entry} requires its .reqntid",
+                         legal=str(program.required_block))
+    most = _MAX_THREADS
+    if program.max_block:
+        most = min(most, int(np.prod(program.max_block)))
+    if shape.threads > most or any(np.greater(shape.block, _MAX_BLOCK)):
+        raise UsageError(f"block {shape.block}: {shape.threads} threads",
+                         "more than the kernel and the chip allow",
+                         legal=f"1 to {most} threads, at most {_MAX_BLOCK}", where=_LIMITS)
+    if any(size > limit for size, limit in zip(shape.grid, _MAX_GRID, strict=True)):
+        raise UsageError(f"grid {shape.grid}", "more than a launch can have",
+                         legal=f"at most {_MAX_GRID}", where=_LIMITS)
+    shared = program.dynamic_offset - 1024 + shape.dynamic_shared
+    if shared > _MAX_SHARED:
+        raise UsageError(f"{shared} bytes of shared memory ({shape.dynamic_shared} dynamic)",
+                         "more than any chip has for a CTA", legal=f"0 to {_MAX_SHARED}",
+                         where=_LIMITS)
+    _check_cluster(shape)
+
+
+def _check_cluster(shape: LaunchShape) -> None:
+    x, y, z = shape.cluster
+    if x * y * z > _MAX_CLUSTER:
+        raise UsageError(f"cluster {shape.cluster}: {x * y * z} CTAs", "more than any chip has",
+                         legal=f"1 to {_MAX_CLUSTER}", where=_LIMITS)
+    if any(g % c for g, c in zip(shape.grid, shape.cluster, strict=True)):
+        raise UsageError(f"grid {shape.grid}", f"not a multiple of the cluster {shape.cluster}",
+                         where=_LIMITS)
