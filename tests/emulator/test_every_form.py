@@ -19,7 +19,7 @@ from mmalab.isa.lookup import find, forms
 
 #: Families without an executor, and why.
 NOT_EMULATED = {
-    "brkpt": "there is no debugger",
+    "brkpt": "there is no debugger", "mov.vec": "vector registers are moved one by one",
     "shfl": "removed from PTX for sm_70 and later", "vote": "removed from PTX for sm_70 and later",
     "alloca": "no stack pointer is kept", "stacksave": "no stack pointer is kept",
     "stackrestore": "no stack pointer is kept",

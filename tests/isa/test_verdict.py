@@ -10,6 +10,8 @@ from mmalab.errors import UsageError
 _F4, _R4 = "{%f0,%f1,%f2,%f3}", "{%r0,%r1,%r2,%r3}"
 _SCALED = ("mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X"
            ".f32.e4m3.e5m2.f32.ue8m0")
+TILE = "cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes"
+WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16"
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 
 
@@ -42,6 +44,19 @@ def test_a_legal_instruction_says_on_what_grounds() -> None:
     ("add.s32 %r1, !%r2, %r4;", None, None, "operands", "negated"),
     ("ld.global.v4.f32 {%f1,%f2}, [%rd1];", None, None, "operands", "4 registers"),
     ("ld.global.f32 %f1, %rd1;", None, None, "operands", "address"),
+    ("mbarrier.test_wait.shared.b64 _, [%r1], %rd1;", "sm_90", None, "operands", "register"),
+    (f"{TILE.replace('2d', '3d')} [%r1], [%rd1, {{%r2, %r3}}], [%r4];", "sm_90", None, "operands", "3 coordinates"),
+    ("cp.async.bulk.commit_group %r1;", "sm_90", None, "operands", "0 operands"),
+    ("cp.async.bulk.prefetch.L2.global [%rd1], 24;", "sm_90", None, "value", "steps of 16"),
+    ("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%r1], 13;", "sm_90a", None, "value",
+     "13 needs"),
+    ("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 48;", "sm_100a", None,
+     "value", "32, 64"),
+    ("tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, {%r3,%r4}, %p1;", "sm_100a",
+     None, "operands", "4 registers"),
+    ("tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, %p1, 3;", "sm_110a", None,
+     "target", "sm_100f"),
+    (f"{WGMMA} {{%r1,%r2}}, {_R4}, %rd1, %p1, 1, 1, 0, 0;", "sm_90a", None, "operands", "vector"),
     ("elect.sync %r1, -1;", "sm_90", None, "operands", "pair"),
     ("mov.b64 %rd1, {%r1,%r2,%r3};", None, None, "operands", "2 or 4"),
     (f"{MMA} {{%f0,%f1,%f2,%f3}}, {{%r0,%r1,%r2}}, {{%r4,%r5}}, {{%f4,%f5,%f6,%f7}};", "sm_80",
@@ -77,6 +92,10 @@ def test_an_illegal_one_names_the_rule(
     "call.uni (retval0), vprintf, (param0, param1);",
     "mad.lo.s32 %r1, %r2, WARP_SZ, %r3;",
     "ret;",
+    "mov.v4.u32 {%r1, %r2, %r3, %r4}, %tid;",
+    "mov.v2.b64 {%rd1, %rd2}, {%rd3, %rd4};",
+    "atom.global.add.u32 _, [%rd1], %r2;",
+    f"{TILE} [%r1], [%rd1, {{%r2, %r3}}], [%r4];",
     "bar.red.popc.u32 %r1, 0, %p1;",
     "cp.async.ca.shared.global [%r1], [%rd1], 4, %r2;",
     f"{_SCALED} {_F4}, {_R4}, {{%r5,%r6}}, {_F4}, %r7, {{0,1}}, %r8, {{3,3}};",

@@ -3,7 +3,7 @@
 All of it is decided by the opcode, so each distinct opcode is asked once and reported once, at its
 first line, with the other lines as witness::
 
-    line 12: wgmma.fence.sync.aligned: wgmma needs sm_90a, sm_100a is not among them
+    line 12: wgmma.fence.sync.aligned: wgmma.fence needs sm_90a, sm_100a is not among them
       instead: tcgen05.mma, with its accumulators in Tensor Memory
 """
 
@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from mmalab.checker.hints import instead, later_floor
+from mmalab.checker.hints import instead
 from mmalab.checker.rule import Fault, message
 from mmalab.checker.subject import Site, Subject
-from mmalab.isa import Target, Verdict, execution, legal, parse_targets
+from mmalab.isa import Target, Verdict, execution, legal
 
 __all__ = ["emulated", "exists", "needs_target", "needs_version", "one_cta_group", "slower"]
 
@@ -49,31 +49,19 @@ def exists(subject: Subject) -> Iterable[Fault]:
             # The verdict's words begin with the opcode.
             yield Fault(message(opcode, verdict.reason.removeprefix(f"{opcode}: "),
                                 verdict.nearest), *_where(sites))
-        elif not _absent(opcode, subject.target):
+        else:
             unheld[verdict.reason] += sites
     for reason, sites in unheld.items():
         yield Fault(f"{reason}: nothing of it is checked", *_where(sites), severity="note")
 
 
-def _absent(opcode: str, on: Target | None) -> bool:
-    """Whether a family that the table does not hold is surely not on the target."""
-    floor = later_floor(opcode)
-    return on is not None and floor is not None and on.name not in parse_targets(floor)
-
-
 def needs_target(subject: Subject) -> Iterable[Fault]:
     """Opcodes that the target lacks, with what to write instead."""
     on = subject.target
-    for opcode, sites, verdict in _refused(subject, "target", "not-in-table"):
-        reason, near = verdict.reason, verdict.nearest
-        if verdict.rule == "not-in-table":
-            if not _absent(opcode, on):
-                continue
-            floor = parse_targets(later_floor(opcode) or "")
-            reason = f"{opcode.split('.')[0]} needs {floor}, {on} is not among them"
+    for opcode, sites, verdict in _refused(subject, "target"):
         line, witness = _where(sites)
         hint = instead(opcode, on) if on is not None else ""
-        yield Fault(message(opcode, reason, near, hint), line, witness)
+        yield Fault(message(opcode, verdict.reason, verdict.nearest, hint), line, witness)
 
 
 def needs_version(subject: Subject) -> Iterable[Fault]:

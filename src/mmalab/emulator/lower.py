@@ -255,9 +255,9 @@ class Lowering:
         self.sites.append(Site(len(self.sites), line, form, operands, guard, text))
 
 
-#: Whole families without executors: refused before anything runs.
+#: Whole families without executors, as their opcodes begin: refused before anything runs.
 _NOT_EXECUTED = ("wgmma.", "tcgen05.", "cp.async.bulk.", "cp.reduce.async.bulk.", "tensormap.",
-                 "multimem.")
+                 "multimem.", "mov.v2.", "mov.v4.")
 
 
 def form_of(opcode: str, line: int) -> Form:

@@ -50,8 +50,15 @@ def _operand(spec: OperandSpec) -> dict[str, Any]:
     return {
         "name": spec.name, "role": spec.role, "type": spec.type, "registers": spec.count,
         "vector": spec.vector, "optional": spec.optional, "pair": spec.pair,
-        "values": list(spec.values) if spec.values is not None else None,
+        "values": _values(spec.values),
     }
+
+
+def _values(values: range | tuple[int, ...] | None) -> list[int] | dict[str, int] | None:
+    """Legal values, a long range by its ends."""
+    if isinstance(values, range) and len(values) > 256:
+        return {"first": values[0], "last": values[-1], "step": values.step}
+    return None if values is None else list(values)
 
 
 def _fragment(fragment: Fragment) -> dict[str, Any]:
@@ -98,7 +105,8 @@ def explain(form: Form | str) -> str:
                  + (f", until {data['until']}" if data["until"] else ""))
     if data["shape"]:
         m, n, k = data["shape"]
-        lines.append(f"  shape     M {m}, N {n}, K {k}: {data['flops']} operations a warp")
+        group = "warpgroup" if data["family"].startswith("wgmma") else "warp"
+        lines.append(f"  shape     M {m}, N {n}, K {k}: {data['flops']} operations a {group}")
     lines += [f"  {name:<9} {_words(spec)}" for spec in data["operands"]
               for name in (spec["name"],)]
     lines += [

@@ -5,7 +5,7 @@
     ('ld', {'space': 'global', 'vec': 'v4', 'type': 'b32'}, 4)
 
 An opcode that no row describes raises UnknownForm with the nearest legal spellings; an instruction
-that the ISA has and this table does not (wgmma, tcgen05, TMA) says so.
+that the ISA has and this table does not (textures) says so.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def row_of(opcode: str) -> Row | None:
 
 def needs_of(row: Row, modifiers: dict[str, str]) -> list[tuple[str, Need]]:
     """What the row and each of its modifiers ask for: (who asks, need)."""
-    found = [(row.head, row.need)]
+    found = [(row.family, row.need)]
     for name, value in modifiers.items():
         need = row.needs.get(value)
         if need is None and (name, value) in REQUIREMENTS:

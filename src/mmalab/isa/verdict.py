@@ -1,7 +1,7 @@
 """Whether an instruction is legal: on a target, in a PTX version, with its operands, and why not.
 
     >>> legal("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "sm_75").reason
-    'mma needs sm_80+, sm_75 is not among them'
+    'mma.sync needs sm_80+, sm_75 is not among them'
 
 A verdict names the rule that decided: ``opcode`` (no such instruction), ``target``,
 ``ptx-version``, ``operands``, ``value``; or ``not-in-table`` for the parts of the ISA that the
@@ -13,14 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import Protocol
 
 from mmalab.errors import UnknownForm
 from mmalab.isa.form import Form, OperandSpec
 from mmalab.isa.lookup import find, in_later_issue, nearest, needs_of, row_of
 from mmalab.isa.operand_text import Given, split
+from mmalab.isa.ports import instead, replacements
 from mmalab.isa.targets import Target, parse_targets
 from mmalab.isa.targets import target as target_row
+from mmalab.isa.vocabulary import type_bits
 
 __all__ = ["Verdict", "legal", "operand_problem", "usage"]
 
@@ -41,6 +45,8 @@ class Verdict:
     nearest: list[str] = field(default_factory=list)
     rule: str = ""
     known: bool = True
+    #: What does the job on that target, in words.
+    instead: str = ""
 
     def __bool__(self) -> bool:
         return self.legal
@@ -73,7 +79,8 @@ def legal(
     version = _version(ptx_version)
     problem = _target_problem(form, on) or _version_problem(form, on, version)
     if problem:
-        return Verdict(False, problem[1], _elsewhere(opcode, on, version), problem[0])
+        return Verdict(False, problem[1], _elsewhere(form, on, version), problem[0],
+                       instead=instead(opcode, on) if on else "")
     if operands is not None:
         fault = operand_problem(form, operands, on, version)
         if fault:
@@ -131,17 +138,37 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 def _elsewhere(
-    opcode: str, on: Target | None, version: tuple[int, int] | None
+    form: Form, on: Target | None, version: tuple[int, int] | None
 ) -> list[str]:
-    """Near spellings that the target and the version do have."""
-    found = []
-    for other in nearest(opcode, 24):
-        form = find(other)
-        if other != opcode and not _target_problem(form, on) and not (
-            _version_problem(form, on, version)
-        ):
-            found.append(other)
-    return found[:3]
+    """What the target and the version do have: first what does the job on that chip, then near
+    spellings, the same family, density, input types and accumulator before others."""
+    near = [find(other) for other in nearest(form.key, 200)]
+    near.sort(key=partial(_unlike, form))
+    ports = replacements(form.key, on) if on is not None else []
+    if form.shape is None and (ports or (on is not None and instead(form.key, on))):
+        near = [other for other in near if other.family == form.family]
+    candidates = [*map(find, ports), *near]
+    legal_there = (
+        other.key for other in candidates if other.key != form.key
+        and not _target_problem(other, on) and not _version_problem(other, on, version))
+    return list(islice(dict.fromkeys(legal_there), 3))
+
+
+def _unlike(form: Form, other: Form) -> tuple[int, ...]:
+    """How far another form's job is from a form's, the graver differences first."""
+    if form.shape is None:
+        return (form.family != other.family,)
+    mine, its = form.modifiers, other.modifiers
+    return (
+        form.family != other.family,
+        mine.get("atype", "")[:1] in "su" and mine.get("atype") != its.get("atype"),
+        mine.get("atype") != its.get("atype"),
+        mine.get("dtype") != its.get("dtype"),
+        "kind" in its and "kind" not in mine,
+        abs(type_bits(its["atype"]) - type_bits(mine["atype"])) if "atype" in its and (
+            "atype" in mine) else 0,
+        sum(abs(x - y) for x, y in zip(form.shape, other.shape or (0, 0, 0), strict=True)),
+    )
 
 
 # --- operands -------------------------------------------------------------------------------------
@@ -232,10 +259,14 @@ def _vector(spec: OperandSpec, given: Given) -> str:
     return "" if count == 1 else "must not be a vector"
 
 
+#: Families whose result may be dropped, ``atom.add.u32 _, [a], b``.
+_DROPPING = ("mbarrier.arrive", "atom")
+
+
 def _written(form: Form, spec: OperandSpec, given: Given) -> str:
     if given.kind in ("immediate", "negated"):
         return "must be a register"
-    if given.kind == "sink" and not (spec.pair or form.family.startswith("mbarrier")):
+    if given.kind == "sink" and not (spec.pair or form.family.startswith(_DROPPING)):
         return "must be a register"
     return _register(form, spec, given)
 

@@ -26,6 +26,10 @@ _MOVES = chapter(
     row("mov.type d, a", "copy, or the address of a symbol",
         type="pred u16 u32 u64 s16 s32 s64 f32 f64"),
     row("mov.type d^, a^", "copy, pack or unpack", type="b16 b32 b64 b128"),
+    row("mov.vec.type d<vec>, a<vec>", "copy a vector register or a vector of registers",
+        type="b16 b32 u16 u32 s16 s32 f32", family="mov.vec"),
+    row("mov.vec=v2.type d<vec>, a<vec>", "copy a vector register or a vector of registers",
+        type="b64 u64 s64 f64", family="mov.vec"),
     row("prmt.b32{.mode} d, a, b, c", "pick four of eight bytes", ptx=(2, 0),
         mode="f4e b4e rc8 ecl ecr rc16"),
 )
