@@ -89,3 +89,11 @@ def test_closed_pipe_is_no_error() -> None:
         assert forms.stdout.readline()
         forms.stdout.close()
         assert forms.stderr.read() == ""
+
+
+def test_a_refusal_is_json_too(mmalab) -> None:
+    """With --json every verb that refuses prints one object that says why."""
+    answer = mmalab("explain", "no.such.instruction", "--json")
+    assert answer.code == 2
+    assert answer.json["verdict"] == "refused"
+    assert "no.such.instruction" in answer.json["reason"]

@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 import mmalab
+from mmalab.cli.output import print_json
 from mmalab.errors import MmalabError
 
 __all__ = ["VERBS", "app", "main"]
@@ -67,9 +68,13 @@ class _Verbs(TyperGroup):
             "Exit: 0 clean, 1 findings or illegal, 2 wrong use or unsupported.", "")))
 
     def invoke(self, ctx: Any) -> Any:
+        as_json = "--json" in ctx.args
         try:
             return super().invoke(ctx)
         except MmalabError as error:
+            if as_json:
+                print_json({"verdict": "refused", "findings": [], "counters": {}, "fidelity": {},
+                            "deadlock": None, "reason": str(error)})
             sys.stderr.write(f"{error}\n")
             raise typer.Exit(2) from None
         except BrokenPipeError:

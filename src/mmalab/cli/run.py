@@ -9,7 +9,6 @@ import typer
 
 from mmalab.cli.numbers import extent
 from mmalab.cli.output import Json, print_json, read_text, say
-from mmalab.errors import LimitExceeded, UnsupportedInstruction
 from mmalab.findings import verdict
 
 __all__ = ["run"]
@@ -46,25 +45,19 @@ def run(
 
     module = parse(read_text(file), str(file))
     arguments = read_arguments(arg or [], file.parent)
-    try:
-        done = emulate(
-            module, [argument.value for argument in arguments], entry=entry,
-            grid=extent("--grid", grid), block=extent("--block", block) if block else None,
-            cluster=extent("--cluster", cluster) if cluster else None, dynamic_shared=shared,
-            target=target, numerics=numerics, schedule=schedule, sanitize=sanitize,
-            max_steps=max_steps)
-    except (UnsupportedInstruction, LimitExceeded) as refused:
-        if json:
-            print_json({"verdict": "refused", "findings": [], "counters": {}, "fidelity": {},
-                        "deadlock": None, "reason": str(refused)})
-        raise
+    done = emulate(
+        module, [argument.value for argument in arguments], entry=entry,
+        grid=extent("--grid", grid), block=extent("--block", block) if block else None,
+        cluster=extent("--cluster", cluster) if cluster else None, dynamic_shared=shared,
+        target=target, numerics=numerics, schedule=schedule, sanitize=sanitize,
+        max_steps=max_steps)
     for argument in arguments:
         argument.save()
     judged = verdict(done.findings, strict=strict)
     if json:
         print_json(done.as_dict() | {"verdict": judged})
     else:
-        _print(done, judged)
+        _print(done, judged, sanitized=sanitize)
     if judged == "findings":
         raise typer.Exit(1)
 
@@ -84,7 +77,7 @@ def _words(value: Any) -> str:
     return str(value)
 
 
-def _print(done: Any, judged: str) -> None:
+def _print(done: Any, judged: str, *, sanitized: bool) -> None:
     for finding in done.findings:
         say(str(finding))
         say(*(f"    {name}: {_words(value)}" for name, value in (finding.witness or {}).items()))
@@ -97,4 +90,6 @@ def _print(done: Any, judged: str) -> None:
     inexact = {form: why for form, why in done.fidelity.items() if why != "exact"}
     say(f"fidelity: {len(done.fidelity) - len(inexact)} forms exact"
         + "".join(f"\n    {form}: {why}" for form, why in inexact.items()))
-    say(f"verdict: {judged}")
+    warnings = sum(finding.severity == "warning" for finding in done.findings)
+    words = f"verdict: {judged}" + (f", {warnings} warnings" if warnings else "")
+    say(words if sanitized else f"{words} (order and initialisation not checked)")

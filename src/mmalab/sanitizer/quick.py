@@ -31,6 +31,7 @@ from mmalab.emulator.requests import arguments
 from mmalab.emulator.state import LaunchShape
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
+from mmalab.sanitizer.legality import refuse_ill_formed
 from mmalab.sanitizer.run import emulate as exact_run
 
 __all__ = ["emulate"]
@@ -66,6 +67,7 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
         UnsupportedInstruction: a form that this emulator does not execute, by name.
         LimitExceeded: the step or memory budget ran out.
     """
+    refuse_ill_formed(kernel, target, numerics)
     launch: dict[str, Any] = {
         "entry": entry, "grid": grid, "block": block, "cluster": cluster,
         "dynamic_shared": dynamic_shared, "target": target, "numerics": numerics,

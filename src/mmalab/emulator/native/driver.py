@@ -56,7 +56,8 @@ class ThreadedScheduler(Interpreter):
                  threads: int | None = None, fuel: int = _FUEL) -> None:
         super().__init__(machine, max_steps=max_steps)
         self.code = code
-        self.fuel = fuel
+        # a small budget is looked at often enough to be kept
+        self.fuel = max(1, min(fuel, self.max_steps // 8))
         self.threads = threads or len(os.sched_getaffinity(0))
         self._lock = threading.Lock()
         self._error: BaseException | None = None
