@@ -277,15 +277,22 @@ class _WarpWriter:
         self.leave(Code.YIELD)
 
     def _table(self) -> None:
-        """brx.idx: TARGET is the number of entries, which follow the operand place as i32."""
+        """brx.idx: TARGET is the number of entries, which follow the operand place as i32.
+
+        With an index beyond them the instruction is a stop: Python reports it.
+        """
         f = self.f
         f.label("table")
-        self._count_run()
         operands = f.load("ptr", f.offset(self.rec, Record.OPERANDS), 8)
         offset = f.cast("zext", self.get(operands), "i64")
         r_base = f.load("ptr", f.offset(self.frame, 8 * Base.R), 8)
         index = f.load(V32, f.offset(r_base, offset), 64)
         count = self.field(self.rec, Record.TARGET)
+        beyond = f.cast("bitcast", f.compare("icmp uge", index, f.splat(count)), "i32")
+        wild = f.compare("icmp ne", f.binary("and", beyond, self.now), const("i32", 0))
+        f.branch_if(wild, "stop", "table.known")
+        f.label("table.known")
+        self._count_run()
         behind = f.binary("add", self.pc, const("i32", 1))
         self.save_pcs(self.mask, behind)
         place = f.alloca(V32)
@@ -293,11 +300,8 @@ class _WarpWriter:
 
         def body(lane: Value) -> None:
             i = f.load("i32", f.element_at(place, lane, 4), 4)
-            inside = f.compare("icmp ult", i, count)
-            safe = f.select(inside, i, const("i32", 0))
-            entry = self.get(f.offset(f.element_at(operands, safe, 4), 4))
-            target = f.select(inside, entry, behind)
-            self.put(f.element_at(self.pcs_at, lane, 4), target)
+            entry = self.get(f.offset(f.element_at(operands, i, 4), 4))
+            self.put(f.element_at(self.pcs_at, lane, 4), entry)
 
         f.each_lane(self.now, body)
         left = self._burn()
