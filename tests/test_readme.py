@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -11,7 +12,8 @@ from typer.testing import CliRunner
 
 from mmalab.cli.main import VERBS, app
 
-README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONSOLE = re.findall(r"^\$ mmalab (.+)\n((?:(?!\$|```).*\n)*)", README, re.MULTILINE)
 
 
@@ -39,3 +41,17 @@ def test_every_verb_is_named() -> None:
     named = {word for row in rows for word in re.findall(r"`(\w+)`", row)}
     assert named == set(VERBS)
     assert CONSOLE
+
+
+def test_figures_are_those_of_the_records() -> None:
+    """Every figure of the table of measurements stands in the record that it names."""
+    equality = json.loads((ROOT / "records/h200/equality.json").read_text())
+    assert f"{equality['mismatches']} of {equality['outputs']:,} outputs differ" in README
+    seconds = json.loads((ROOT / "records/bench/emulate.json").read_text())["seconds"]
+    plain, checked = (seconds[f"bf16 mma.sync, exact{tail}"] for tail in ("", ", sanitized"))
+    assert f"{plain:.2f} s / {checked:.2f} s" in README
+    rates = {row["what"]: row.get("GMAC/s")
+             for row in json.loads((ROOT / "records/bench/numerics.json").read_text())["rows"]}
+    fp8, bf16 = (rates[f"{unit} 1024^3, 2 threads"]
+                 for unit in ("sm_90.wgmma.e4m3.f32", "sm_80.mma.bf16.f32"))
+    assert f"{fp8:.1f} / {bf16:.1f} GMAC/s" in README
