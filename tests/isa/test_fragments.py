@@ -214,3 +214,39 @@ def test_byte_matrices_follow_their_formulas() -> None:
             assert tuple(store.coordinates()[lane, slot]) == (2 * t + (e & 1), g + 8 * (e >> 1))
         for slot in range(narrow.slots):
             assert tuple(narrow.coordinates()[lane, slot]) == (g, 4 * t + slot)
+
+
+#: A of a warpgroup in registers: (row inside the warp's 16, column) of (g, t, slot).
+WARPGROUP_A: dict[str, Formula] = {
+    "k16.f32.f16.f16": lambda g, t, i: (g + 8 * ((i >> 1) & 1), 2 * t + (i & 1) + 8 * (i >> 2)),
+    "k32.f32.e4m3.e5m2": lambda g, t, i: (
+        g + 8 * ((i >> 2) & 1), 4 * t + (i & 3) + 16 * (i >> 3)),
+    "k8.f32.tf32.tf32": lambda g, t, i: (g + 8 * (i & 1), t + 4 * (i >> 1)),
+    "k32.s32.s8.u8": lambda g, t, i: (g + 8 * ((i >> 2) & 1), 4 * t + (i & 3) + 16 * (i >> 3)),
+    "k256.s32.b1.b1.and.popc": lambda g, t, i: (
+        g + 8 * ((i >> 5) & 1), 32 * t + (i & 31) + 128 * (i >> 6)),
+    "k16.f16.f16.f16": lambda g, t, i: (g + 8 * ((i >> 1) & 1), 2 * t + (i & 1) + 8 * (i >> 2)),
+}
+
+
+@pytest.mark.parametrize("tail", WARPGROUP_A)
+@pytest.mark.parametrize("n", [8, 24, 256])
+def test_warpgroups_spread_as_the_manual_says(tail: str, n: int) -> None:
+    """wgmma: warp w holds rows 16 w on, A by the type's formula, D two columns of every eight."""
+    form = isa.find(f"wgmma.mma_async.sync.aligned.m64n{n}{tail}")
+
+    def expected(formula: Formula, slots: int) -> list[list[tuple[int, int]]]:
+        inside = [[formula(lane >> 2 & 7, lane & 3, i) for i in range(slots)]
+                  for lane in range(128)]
+        return [[(row + 16 * (lane >> 5), column) for row, column in places]
+                for lane, places in enumerate(inside)]
+
+    a, d = form.fragments["A"], form.fragments["D"]
+    assert (a.problem(), d.problem(), a.lanes, d.lanes) == ("", "", 128, 128)
+    assert (a.coordinates() == np.array(expected(WARPGROUP_A[tail], a.slots))).all()
+    accumulator: Formula = lambda g, t, i: (  # noqa: E731
+        g + 8 * ((i >> 1) & 1), 8 * (i >> 2) + 2 * t + (i & 1))
+    assert (d.coordinates() == np.array(expected(accumulator, d.slots))).all()
+    assert (d.rows, d.cols, d.slots) == (64, n, n // 2)
+    place = isa.layout(form, "D", at=(63, n - 1))
+    assert (place.warp, place.lane) == (3, 31)

@@ -9,12 +9,13 @@ destination's window is the modifier `space`, the source's `source`; `load` is h
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from mmalab.isa.chapter import chapter
 from mmalab.isa.form import Evidence
 from mmalab.isa.syntax import Row, row
 
-__all__ = ["ROWS"]
+__all__ = ["rows"]
 
 #: Where the newer ways of cutting a box exist (never on sm_120).
 _DATACENTER = "sm_100f sm_110f"
@@ -152,19 +153,20 @@ def _reductions() -> Iterator[Row]:
                   needs={"shared::cta": ("sm_90+", (8, 0))}, evidence=Evidence.ASSEMBLED)
 
 
-_COPIES = chapter(
-    _COPY,
-    *_tensor_loads(),
-    *_tensor_stores(),
-    *_tensor_prefetches(),
-    *_plain(),
-    *_reductions(),
-    row("cp.async.bulk.commit_group", "make a group of the bulk copies so far", targets="sm_90+",
-        ptx=(8, 0)),
-    row("cp.async.bulk.wait_group{.read} #n",
-        "wait until n groups are pending at most (.read: have read their source)",
-        targets="sm_90+", ptx=(8, 0)),
-)
+def _copies() -> Iterator[Row]:
+    yield from (
+        *_tensor_loads(),
+        *_tensor_stores(),
+        *_tensor_prefetches(),
+        *_plain(),
+        *_reductions(),
+        row("cp.async.bulk.commit_group", "make a group of the bulk copies so far",
+            targets="sm_90+", ptx=(8, 0)),
+        row("cp.async.bulk.wait_group{.read} #n",
+            "wait until n groups are pending at most (.read: have read their source)",
+            targets="sm_90+", ptx=(8, 0)),
+    )
+
 
 # --- tensor maps ----------------------------------------------------------------------------------
 
@@ -201,14 +203,14 @@ def _fields() -> Iterator[Row]:
               targets=_NEWER, ptx=(8, 6), values={"b": range(4)}, evidence=Evidence.ASSEMBLED)
 
 
-_MAPS = chapter(
-    _COPY,
-    *_fields(),
-    row("tensormap.cp_fenceproxy.space=global.source=shared::cta.tensormap::generic.release.scope"
+def _maps() -> Iterator[Row]:
+    yield from _fields()
+    yield row(
+        "tensormap.cp_fenceproxy.space=global.source=shared::cta.tensormap::generic.release.scope"
         ".sync.aligned [a], [b], #size", "copy a tensor map to global memory and release it",
         targets="sm_90+", ptx=(8, 3), values={"size": (128,)}, evidence=Evidence.ASSEMBLED,
-        section="Parallel Synchronization and Communication Instructions: tensormap.cp_fenceproxy"),
-)
+        section="Parallel Synchronization and Communication Instructions: tensormap.cp_fenceproxy")
+
 
 # --- one address for several GPUs -----------------------------------------------------------------
 
@@ -266,4 +268,7 @@ def _multimem_copies() -> Iterator[Row]:
                   values={"size": _SIZES}, evidence=Evidence.ASSEMBLED)
 
 
-ROWS = (*_COPIES, *_MAPS, *chapter(_COPY, *_multimem(), *_multimem_copies()))
+@lru_cache(maxsize=1)
+def rows() -> tuple[Row, ...]:
+    """The chapter; made when first asked for."""
+    return chapter(_COPY, *_copies(), *_maps(), *_multimem(), *_multimem_copies())

@@ -10,12 +10,13 @@ registers, 16x128b 2 N, 16x256b 4 N.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from mmalab.isa.chapter import chapter
 from mmalab.isa.form import Evidence
 from mmalab.isa.syntax import Row, row
 
-__all__ = ["ROWS"]
+__all__ = ["rows"]
 
 _TMEM = "sm_100f sm_110f"
 _CONDITIONAL = "sm_100a sm_103a sm_107a sm_110a"
@@ -25,18 +26,22 @@ _GROUPS = "cta_group::1 cta_group::2"
 _POWERS = (32, 64, 128, 256, 512)
 _TITLE = "TensorCore 5th Generation Family Instructions"
 
-_MANAGEMENT = (
-    row(f"tcgen05.alloc{_GROUP}.sync.aligned{{.shared::cta}}.b32 [a], columns",
-        "allocate columns, write their address to shared memory", cta_group=_GROUPS,
-        targets=_TMEM, ptx=(8, 6), values={"columns": _POWERS}, evidence=Evidence.ASSEMBLED),
-    row(f"tcgen05.alloc.exclusive{_GROUP}.sync.aligned{{.shared::cta}}.b32 [a], columns",
-        "allocate columns that no other CTA shares", cta_group=_GROUPS, targets=_TMEM, ptx=(9, 4),
-        values={"columns": range(32, 577, 32)}, evidence=Evidence.ASSEMBLED),
-    row(f"tcgen05.dealloc{_GROUP}.sync.aligned.b32 a, columns", "free columns", cta_group=_GROUPS,
-        targets=_TMEM, ptx=(8, 6), values={"columns": _POWERS}, evidence=Evidence.ASSEMBLED),
-    row(f"tcgen05.relinquish_alloc_permit{_GROUP}.sync.aligned", "allocate no more",
-        cta_group=_GROUPS, targets=_TMEM, ptx=(8, 6), evidence=Evidence.ASSEMBLED),
-)
+
+def _management() -> Iterator[Row]:
+    yield from (
+        row(f"tcgen05.alloc{_GROUP}.sync.aligned{{.shared::cta}}.b32 [a], columns",
+            "allocate columns, write their address to shared memory", cta_group=_GROUPS,
+            targets=_TMEM, ptx=(8, 6), values={"columns": _POWERS}, evidence=Evidence.ASSEMBLED),
+        row(f"tcgen05.alloc.exclusive{_GROUP}.sync.aligned{{.shared::cta}}.b32 [a], columns",
+            "allocate columns that no other CTA shares", cta_group=_GROUPS, targets=_TMEM,
+            ptx=(9, 4), values={"columns": range(32, 577, 32)}, evidence=Evidence.ASSEMBLED),
+        row(f"tcgen05.dealloc{_GROUP}.sync.aligned.b32 a, columns", "free columns",
+            cta_group=_GROUPS, targets=_TMEM, ptx=(8, 6), values={"columns": _POWERS},
+            evidence=Evidence.ASSEMBLED),
+        row(f"tcgen05.relinquish_alloc_permit{_GROUP}.sync.aligned", "allocate no more",
+            cta_group=_GROUPS, targets=_TMEM, ptx=(8, 6), evidence=Evidence.ASSEMBLED),
+    )
+
 
 #: (shape, repetitions, registers as the row language counts them).
 _SHAPES = (
@@ -208,8 +213,11 @@ def _block_scaled() -> Iterator[Row]:
               needs=_COLLECTOR_NEEDS | _SIZE_NEEDS, evidence=Evidence.ASSEMBLED)
 
 
-ROWS = chapter(
-    _TITLE,
-    *_MANAGEMENT, *_moves(), *_copies(), *_order(),
-    *_dense_and_sparse(), *_weight_stationary(), *_block_scaled(),
-)
+@lru_cache(maxsize=1)
+def rows() -> tuple[Row, ...]:
+    """The chapter; made when first asked for."""
+    return chapter(
+        _TITLE,
+        *_management(), *_moves(), *_copies(), *_order(),
+        *_dense_and_sparse(), *_weight_stationary(), *_block_scaled(),
+    )

@@ -19,7 +19,7 @@ from mmalab.isa.syntax import Row, row
 from mmalab.isa.table.fragments import Spread, spread
 from mmalab.isa.table.mma import METADATA
 
-__all__ = ["ROWS"]
+__all__ = ["rows"]
 
 #: N that the floating types take, and those of integers and bits.
 _EVERY_EIGHT = tuple(range(8, 257, 8))
@@ -95,13 +95,16 @@ def _products() -> Iterator[Row]:
             yield _row(True, *types)
 
 
-ROWS = chapter(
-    "Asynchronous Warpgroup Level Matrix Instructions",
-    row("wgmma.fence.sync.aligned", "order register accesses before wgmma.mma_async",
-        targets="sm_90a", ptx=(8, 0), family="wgmma.fence"),
-    row("wgmma.commit_group.sync.aligned", "make a group of the products so far",
-        targets="sm_90a", ptx=(8, 0), family="wgmma.commit_group"),
-    row("wgmma.wait_group.sync.aligned #n", "wait until n groups are pending at most",
-        targets="sm_90a", ptx=(8, 0), family="wgmma.wait_group"),
-    *_products(),
-)
+@lru_cache(maxsize=1)
+def rows() -> tuple[Row, ...]:
+    """The chapter; made when first asked for."""
+    return chapter(
+        "Asynchronous Warpgroup Level Matrix Instructions",
+        row("wgmma.fence.sync.aligned", "order register accesses before wgmma.mma_async",
+            targets="sm_90a", ptx=(8, 0), family="wgmma.fence"),
+        row("wgmma.commit_group.sync.aligned", "make a group of the products so far",
+            targets="sm_90a", ptx=(8, 0), family="wgmma.commit_group"),
+        row("wgmma.wait_group.sync.aligned #n", "wait until n groups are pending at most",
+            targets="sm_90a", ptx=(8, 0), family="wgmma.wait_group"),
+        *_products(),
+    )
