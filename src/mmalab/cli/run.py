@@ -62,6 +62,10 @@ def run(
         raise typer.Exit(1)
 
 
+#: Findings printed in full: errors first, in order of place.
+_SHOWN = 8
+
+
 def _words(value: Any) -> str:
     """A witness's part in one line: an access by its text and place, lists cut short."""
     if isinstance(value, dict):
@@ -78,9 +82,13 @@ def _words(value: Any) -> str:
 
 
 def _print(done: Any, judged: str, *, sanitized: bool) -> None:
-    for finding in done.findings:
+    for finding in done.findings[:_SHOWN]:
         say(str(finding))
         say(*(f"    {name}: {_words(value)}" for name, value in (finding.witness or {}).items()))
+    more = len(done.findings) - _SHOWN
+    if more > 0:
+        say(f"... and {more} more findings; one cause often has many: mend the first and run again"
+            " (--json has them all)")
     if done.deadlock:
         say("deadlock:", *(f"    {name}: {_words(value)}"
                            for name, value in done.deadlock.items()))
