@@ -267,7 +267,8 @@ def _written(form: Form, spec: OperandSpec, given: Given) -> str:
     if given.kind in ("immediate", "negated"):
         return "must be a register"
     if given.kind == "sink" and not (spec.pair or form.family.startswith(_DROPPING)):
-        return "must be a register"
+        waits = form.family.startswith("mbarrier.")
+        return "must be a register" + ", which is all that a wait gives" * waits
     return _register(form, spec, given)
 
 
