@@ -254,6 +254,9 @@ class Spec:
 class Form:
     operands: tuple[Spec, ...]
 
+    def fit(self, kinds):
+        return self.take(len(kinds))
+
     def take(self, count: int):
         least = sum(not spec.optional for spec in self.operands)
         return self.operands[:count] if least <= count <= len(self.operands) else None

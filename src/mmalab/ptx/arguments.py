@@ -79,8 +79,8 @@ class FormLike(Protocol):
     def operands(self) -> Sequence[OperandLike]:
         """All operand positions in text order."""
 
-    def take(self, count: int) -> Sequence[OperandLike] | None:
-        """Give the positions that `count` operands fill, None if they fill none."""
+    def fit(self, kinds: Sequence[str]) -> Sequence[OperandLike] | None:
+        """Give the positions that operands of these kinds fill, None if they fill none."""
 
 
 def checked_type(type_: str) -> str:
@@ -134,18 +134,23 @@ def _float(given: SupportsFloat, opcode: str) -> Immediate:
     return Immediate(exact, f"0{last[0] if last == 'f32' else 'd'}{word}", int(word, 16))
 
 
+_KINDS = {Address: "address", Vector: "vector", Immediate: "immediate", Sink: "sink",
+          Pair: "pair", Negated: "negated", Call: "call"}
+
+
 def check_operands(opcode: str, nodes: Sequence[Operand], form: FormLike | None) -> None:
     """Compare an operand list with its form: how many, vectors of how many, where addresses."""
     if form is None:
         raise UsageError(f"{opcode} is not a known form", legal="emit(..., unchecked=True)")
-    specs = form.take(len(nodes))
+    specs = form.fit([_KINDS.get(type(node), "register") for node in nodes])
     if specs is None:
         least = sum(not spec.optional for spec in form.operands)
         raise UsageError(f"{opcode}: {len(nodes)} operands",
                          f"takes {_range(least, len(form.operands))}",
                          legal=", ".join(map(_shown, form.operands)))
     for node, spec in zip(nodes, specs, strict=True):
-        given = len(node.items) if isinstance(node, Vector) else 0
+        given = len(node.items) if isinstance(node, Vector) else (
+            len(node.coordinates) if isinstance(node, Address) else 0)
         wanted = spec.count if spec.vector else 0
         if given != wanted and not (spec.packs and given in (2, 4)):
             raise UsageError(f"{opcode}: operand {spec.name} is {_vector_of(given)}",
