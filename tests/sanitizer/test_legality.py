@@ -8,6 +8,7 @@ import pytest
 import mmalab
 from mmalab.errors import UsageError
 
+MMA = "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32"
 HEAD = ".version 8.0\n.target {target}\n.address_size 64\n.visible .entry k(.param .u64 p)\n{{\n"
 BODY = ".reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .f32 %f<4>;\n{line}\nret;\n}}\n"
 
@@ -19,8 +20,7 @@ def text(line: str, target: str = "sm_80") -> str:
 
 @pytest.mark.parametrize("line", [
     "add.f32 %f1, %rd1, %f2;", "mul.wide.u32 %r1, %r2, 4;", "add.s32 %r1, %r2;",
-    "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%f0,%f1,%f2,%f3}, {%r0}, {%r1},"
-    " {%f0,%f1,%f2,%f3};"])
+    f"{MMA} {{%f0,%f1,%f2,%f3}}, {{%r0}}, {{%r1}}, {{%f0,%f1,%f2,%f3}};"])
 def test_operands_that_do_not_fit_are_refused(line: str) -> None:
     """A missing register or a register of the wrong kind is an error with its line."""
     with pytest.raises(UsageError, match=r"^line 7: "):
@@ -29,7 +29,7 @@ def test_operands_that_do_not_fit_are_refused(line: str) -> None:
 
 def test_an_instruction_of_a_later_chip_is_refused() -> None:
     """cp.async does not exist on sm_75, whatever the emulator could do with it."""
-    with pytest.raises(UsageError, match="sm_80"):
+    with pytest.raises(UsageError, match=r"sm_80"):
         mmalab.emulate(text("cp.async.commit_group;", "sm_75"), [np.zeros(4)], block=32)
 
 
@@ -37,7 +37,7 @@ def test_unknown_target_and_numerics_are_refused() -> None:
     """A chip that does not exist, and a word that is no way to sum."""
     with pytest.raises(UsageError):
         mmalab.emulate(text("mov.u32 %r1, 0;"), [np.zeros(4)], block=32, target="sm_999")
-    with pytest.raises(UsageError, match="^numerics 'foo': "):
+    with pytest.raises(UsageError, match=r"^numerics 'foo': "):
         mmalab.emulate(text("mov.u32 %r1, 0;"), [np.zeros(4)], block=32, numerics="foo")
 
 
