@@ -25,7 +25,8 @@ def test_swizzle(mmalab) -> None:
 
 
 @pytest.mark.parametrize("words", [
-    ["banks", "--pitch", "x"], ["banks", "--pitch", "64", "--swizzle", "2,3"], ["banks", "--pitch", "8"],
+    ["banks", "--pitch", "x"], ["banks", "--pitch", "64", "--swizzle", "2,3"],
+    ["banks", "--pitch", "8"],
     ["swizzle", "--tile", "128", "--dtype", "bf16"], ["swizzle", "--tile", "8,8", "--dtype", "x"]])
 def test_wrong_use(mmalab, words: list[str]) -> None:
     """What is missing or malformed ends with 2."""
