@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from mmalab.emulator.program import Imm, Op, Reg, Site, Target, Vec
 from mmalab.emulator.scope import Scope, VariableAt
 from mmalab.emulator.symbols import alignment, byte_size
-from mmalab.errors import UsageError
+from mmalab.errors import LimitExceeded, UsageError
 from mmalab.isa.form import Evidence, Form, OperandSpec, Role, Source
 from mmalab.ptx.nodes import Call, Function, Instruction, Name, Operand, Parameter, Register
 
@@ -64,6 +64,8 @@ def _form(name: str, *operands: tuple[str, Role]) -> Form:
                 Source("PTX ISA", "Control Flow Instructions: call"), Evidence.DOCUMENTED)
 
 
+#: Calls inside calls that are copied into their callers.
+_MAX_DEPTH = 64
 _RANGES: tuple[tuple[str, Role], ...] = (
     ("procedure", "immediate"), ("parameters", "immediate"), ("parameter_bytes", "immediate"),
     ("locals", "immediate"), ("local_bytes", "immediate"))
@@ -132,6 +134,10 @@ class Calls:
     def _inline(self, function: Function, call: Call, node: Instruction, scope: Scope,
                 frame: Frame) -> None:
         low = self._low
+        if len(frame.stack) > _MAX_DEPTH:
+            raise LimitExceeded(f"{len(frame.stack)} functions that call each other",
+                                f"the emulator follows {_MAX_DEPTH}",
+                                where=f"line {node.line} of the PTX text")
         inner = Scope(low.top)
         for parameter, argument in zip(function.parameters, call.arguments, strict=True):
             self._pass(parameter, argument, inner, scope, node)

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from mmalab.emulator.calls import Calls, Frame
 from mmalab.emulator.flow import basic_blocks, undefined_registers
+from mmalab.emulator.kinds import check_operands
 from mmalab.emulator.memory import FIRST_BUFFER_TAG, TAG_SHIFT
 from mmalab.emulator.operands import Resolver
 from mmalab.emulator.program import SHARED_START, Op, Program, Site, Target
@@ -49,6 +50,10 @@ from mmalab.ptx.nodes import (
 __all__ = ["entry_named", "lower"]
 
 _MAX_SITES = 1 << 20
+#: Bytes of global and constant variables.
+_MAX_BYTES = 1 << 30
+#: Bytes of kernel parameters that a launch can carry.
+_MAX_PARAMETERS = 32764
 
 
 #: Programs by module text and entry: lowering is pure.
@@ -79,6 +84,9 @@ def lower(module: Module, entry: str | None = None) -> Program:
 def entry_named(module: Module, name: str | None) -> Function:
     """The kernel called `name`, or the only one."""
     entries = {f.name: f for f in module.entries}
+    if len(entries) < len(module.entries):
+        raise UsageError("two kernels of one name", "a module defines a name once",
+                         legal=sorted(entries))
     if name is None and len(entries) == 1:
         return next(iter(entries.values()))
     if name is None or name not in entries:
@@ -112,7 +120,14 @@ class Lowering:
     def _place_globals(self) -> None:
         chosen = [v for v in self.module.variables if v.space in ("global", "const")]
         defined = [v for v in chosen if v.linkage != "extern"]
+        total = sum(map(byte_size, defined))
+        if total > _MAX_BYTES:
+            raise LimitExceeded(f"{total} bytes of module variables",
+                                f"the emulator has room for {_MAX_BYTES}")
         for index, variable in enumerate(defined):
+            if variable.name in self.top.variables:
+                raise UsageError(f"variable {variable.name}", "is declared twice",
+                                 where=f"line {variable.line} of the PTX text")
             base = (FIRST_BUFFER_TAG + index) << TAG_SHIFT
             self.top.variables[variable.name] = VariableAt(variable.space, base)
         self._defined = defined
@@ -162,6 +177,10 @@ class Lowering:
         entry = self.entry
         scope = Scope(self.top)
         offsets, size = place((byte_size(p), alignment(p)) for p in entry.parameters)
+        if size > _MAX_PARAMETERS:
+            raise UsageError(f"{size} bytes of parameters of {entry.name}",
+                             "more than a kernel can have", legal=f"0 to {_MAX_PARAMETERS}",
+                             where="PTX ISA, Kernel Function Parameters")
         for parameter, offset in zip(entry.parameters, offsets, strict=True):
             scope.variables[parameter.name] = VariableAt("param", offset)
         end = self.new_label()
@@ -197,6 +216,9 @@ class Lowering:
     def statements(self, statements: Sequence[Statement], scope: Scope, frame: Frame) -> None:
         for statement in statements:
             if isinstance(statement, Label):
+                if statement.name in scope.labels:
+                    raise UsageError(f"label {statement.name}", "is declared twice",
+                                     where=f"line {statement.line} of the PTX text")
                 scope.labels[statement.name] = self.new_label()
             elif isinstance(statement, Directive) and statement.name == ".branchtargets":
                 names = [name.strip() for name in statement.arguments.split(",")]
@@ -252,6 +274,7 @@ class Lowering:
         if len(self.sites) >= _MAX_SITES:
             raise LimitExceeded(f"{_MAX_SITES} instructions after inlining",
                                 "the kernel is too large to lower")
+        check_operands(form, operands, line)
         self.sites.append(Site(len(self.sites), line, form, operands, guard, text))
 
 

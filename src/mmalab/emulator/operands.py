@@ -115,8 +115,10 @@ class Resolver:
         if spec.role == "label":
             return self._target(op, scope)
         if isinstance(op, Pair):
+            if not spec.pair:
+                raise self._fail(f"operand {spec.name}", "takes no second destination")
             first = self.value(op.first, spec.type, scope)
-            return Vec((first, self.value(op.second, spec.pair or "pred", scope)))
+            return Vec((first, self.value(op.second, spec.pair, scope)))
         if isinstance(op, Vector):
             return Vec(tuple(self.value(item, spec.type, scope) for item in op.items))
         if isinstance(op, Address):

@@ -48,7 +48,7 @@ from mmalab.emulator.requests import (
     whole,
 )
 from mmalab.emulator.state import LaunchShape
-from mmalab.errors import UsageError
+from mmalab.errors import LimitExceeded, UsageError
 from mmalab.findings import Finding
 from mmalab.findings import verdict as verdict_of
 from mmalab.isa.form import Form
@@ -128,10 +128,14 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
     own_target = kernel.target if isinstance(kernel, Kernel) else program.target
     machine = Machine(program, shape, space, target=target or own_target, numerics=numerics,
                       schedule=schedule_of(schedule), sanitize=sanitize, listeners=heard)
-    if executor is None:
-        Interpreter(machine, max_steps=max_steps).run()
-    else:
-        executor(machine, max_steps)
+    try:
+        if executor is None:
+            Interpreter(machine, max_steps=max_steps).run()
+        else:
+            executor(machine, max_steps)
+    except MemoryError as error:
+        raise LimitExceeded(f"a launch of {shape.ctas} CTAs of {shape.threads} threads",
+                            f"needs more memory than there is: {error}") from None
     space.flush()
     return _report(machine, heard)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 
 import numpy as np
 
@@ -44,12 +45,19 @@ def _element(type_: str, vector: str) -> int:
 def byte_size(thing: Variable | Parameter) -> int:
     """Bytes of a variable; 0 for ``x[]``."""
     vector = thing.vector if isinstance(thing, Variable) else ""
-    return _element(thing.type, vector) * int(np.prod(thing.dims, dtype=np.int64))
+    return _element(thing.type, vector) * prod(thing.dims)
 
 
 def alignment(thing: Variable | Parameter) -> int:
-    """The declared alignment, or the natural one."""
+    """The declared alignment, or the natural one.
+
+    Raises:
+        UsageError: not a power of two.
+    """
     vector = thing.vector if isinstance(thing, Variable) else ""
+    if thing.align is not None and thing.align.bit_count() != 1:
+        raise UsageError(f".align {thing.align} of {thing.name}", "not a power of two",
+                         legal="1, 2, 4, 8, 16 ...")
     return max(thing.align or 0, _element(thing.type, vector), 1)
 
 
@@ -84,10 +92,17 @@ def immediate_word(literal: Immediate, type_: str) -> int:
 
 
 def initial_bytes(variable: Variable, address_of: Callable[[str], int]) -> bytes:
-    """The bytes that a variable starts with, zero where nothing is written."""
+    """The bytes that a variable starts with, zero where nothing is written.
+
+    Raises:
+        UsageError: more values than elements, or a name that is no address.
+    """
     size = byte_size(variable)
     values: Sequence[float | int | str] = variable.initializer or ()
     step = width(variable.type) // 8
+    if len(values) * step > size:
+        raise UsageError(f"{len(values)} values for {variable.name}",
+                         f"the variable has {size // step}", where=f"line {variable.line}")
     out = bytearray(size)
     for index, value in enumerate(values):
         word = (_symbol_word(value, address_of, variable.name) if isinstance(value, str)
