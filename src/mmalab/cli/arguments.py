@@ -125,10 +125,13 @@ def _out(spec: str, rest: str) -> Argument:
                          legal="out:128,256:f32:D.npy", where=_WHERE)
     shape, dtype, name = parts
     sizes = shape.split(",")
-    if not all(size.strip().isdigit() for size in sizes):
+    if not all(size.strip().isascii() and size.strip().isdecimal() for size in sizes):
         raise UsageError(f"shape {shape}", "is not whole numbers separated by commas",
                          legal="128,256", where=_WHERE)
-    array = np.empty(tuple(map(int, sizes)), word_type(dtype))
+    try:
+        array = np.empty(tuple(map(int, sizes)), word_type(dtype))
+    except ValueError as failed:
+        raise UsageError(f"shape {shape}", f"is no array: {failed}", where=_WHERE) from None
     array.reshape(-1).view(np.uint8)[:] = 0xFF
     return Argument(array, Path(name))
 

@@ -71,16 +71,26 @@ class _Verbs(TyperGroup):
         as_json = "--json" in ctx.args
         try:
             return super().invoke(ctx)
-        except MmalabError as error:
-            if as_json:
-                print_json({"verdict": "refused", "findings": [], "counters": {}, "fidelity": {},
-                            "deadlock": None, "reason": str(error)})
-            sys.stderr.write(f"{error}\n")
-            raise typer.Exit(2) from None
         except BrokenPipeError:
             # The reader has gone (`mmalab forms | head`): that is no failure.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
+        except (MmalabError, MemoryError, OSError) as error:
+            reason = _reason(error)
+            if as_json:
+                print_json({"verdict": "refused", "findings": [], "counters": {}, "fidelity": {},
+                            "deadlock": None, "reason": reason})
+            sys.stderr.write(f"{reason}\n")
+            raise typer.Exit(2) from None
+
+
+def _reason(error: Exception) -> str:
+    """What to tell instead of a traceback: files that cannot be used, sizes that do not fit."""
+    if isinstance(error, OSError):
+        return f"{error.filename or 'input or output'}: {error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return f"more memory than there is: {error}" if str(error) else "more memory than there is"
+    return str(error)
 
 
 app = typer.Typer(cls=_Verbs, add_completion=False, no_args_is_help=True,

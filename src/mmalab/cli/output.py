@@ -15,6 +15,8 @@ from typing import Annotated, Any
 
 import typer
 
+from mmalab.errors import UsageError
+
 __all__ = ["Json", "plain", "print_json", "read_text", "say", "table"]
 
 #: The option that every verb has.
@@ -73,4 +75,4 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as failed:
-        raise typer.BadParameter(f"{path}: {failed.strerror}") from None
+        raise UsageError(str(path), f"cannot be read: {failed.strerror}") from None

@@ -43,6 +43,8 @@ from mmalab.layouts.layout import Layout
 __all__ = ["TMA_SWIZZLES", "ComposedLayout", "Swizzle"]
 
 _WHERE = "CUTLASS, cute/swizzle.hpp"
+#: Offsets are signed 64-bit words.
+_WORD = 62
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,9 @@ class Swizzle:
                 str(self), f"a shift of {self.shift} makes the two {self.bits}-bit fields overlap",
                 legal=f"a shift of {self.bits} or more, or {-self.bits} or less", where=_WHERE,
             )
+        if self.bits + self.base + abs(self.shift) > _WORD:
+            raise UsageError(str(self), f"reaches beyond bit {_WORD} of an offset",
+                             legal=f"bits + base + |shift| up to {_WORD}", where=_WHERE)
 
     @classmethod
     def parse(cls, source: str) -> Swizzle:
