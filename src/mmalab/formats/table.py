@@ -236,6 +236,9 @@ def get(name: str | Format) -> Format:
     """
     if isinstance(name, Format):
         return name
+    if not isinstance(name, str):
+        raise UsageError(f"number format {name!r}", "is not a name", legal=list(FORMATS),
+                         where="PTX ISA 5.2, types")
     spelled = name.strip().lower().removeprefix("torch.").removeprefix("cutlass::").lstrip(".")
     record = FORMATS.get(ALIASES.get(spelled, spelled))
     if record is None:

@@ -92,6 +92,9 @@ def matmul(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, unit: str 
     scales = _scales(row, scale_a, scale_b, raw)
     k = k or row.k
     row.block(k)
+    for name, value in (("promote_every", promote_every), ("split_k", split_k)):
+        if value is not None and not isinstance(value, (int, np.integer)):
+            raise UsageError(f"{name}={value!r}", "is not an integer")
     if (promote_every or split_k > 1) and row.acc != "f32":
         raise UsageError(f"{row.name}: promote_every or split_k", "adds in FP32 registers",
                          legal="units with an f32 accumulator")

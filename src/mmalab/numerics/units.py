@@ -42,6 +42,9 @@ def unit(name: str | Unit) -> Unit:
     """
     if isinstance(name, Unit):
         return name
+    if not isinstance(name, str):
+        raise UsageError(f"unit {name!r}", "is not a name", legal="sm_90.wgmma.e4m3.f32",
+                         where="mmalab.numerics.units()")
     found = _table().get(_canonical(name))
     if found is None:
         raise UsageError(f"unit {name!r}", "is not a known arithmetic unit",
