@@ -32,7 +32,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from mmalab.errors import ToolError
+from mmalab.errors import ToolError, UsageError
 
 __all__ = ["Handle", "Processor", "cache_folder", "compile_count", "load", "object_code",
            "processor"]
@@ -90,23 +90,33 @@ def _binding() -> Any:
 
 @lru_cache(maxsize=8)
 def processor(name: str = "") -> Processor:
-    """The processor to compile for: `name`, else ``$MMALAB_CPU``, else this machine's."""
+    """The processor to compile for: `name`, else ``$MMALAB_CPU``, else this machine's.
+
+    Raises:
+        UsageError: a name that is neither this machine's nor one of the named ones.
+    """
     llvm = _binding()
     triple = llvm.get_process_triple()
     name = name or os.environ.get("MMALAB_CPU", "")
-    if name and name != "host":
-        return Processor(triple, name, _NAMED.get(name, ""))
-    features = llvm.get_host_cpu_features()
-    return Processor(triple, llvm.get_host_cpu_name(), features.flatten())
+    host = llvm.get_host_cpu_name()
+    if name and name not in ("host", host):
+        if name not in _NAMED:  # LLVM ends the process at a name that it does not know
+            raise UsageError(f"processor {name!r}", "is not known (MMALAB_CPU)",
+                             legal=["host", host, *_NAMED])
+        return Processor(triple, name, _NAMED[name])
+    return Processor(triple, host, llvm.get_host_cpu_features().flatten())
 
 
-def cache_folder() -> Path:
-    """Where objects are kept (not made yet)."""
+def cache_folder() -> Path | None:
+    """Where objects are kept (not made yet); None where nobody has a place for them."""
     named = os.environ.get("MMALAB_CACHE")
     if named:
         return Path(named) / "objects"
     root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "mmalab" / "objects"
+    try:
+        return (Path(root) if root else Path.home() / ".cache") / "mmalab" / "objects"
+    except RuntimeError:  # a user without a home directory
+        return None
 
 
 def compile_count() -> int:
@@ -161,12 +171,14 @@ def load(text: str, functions: Mapping[str, tuple[Any, ...]],
 def object_code(text: str, *, cpu: str = "", opt: int = 2) -> bytes:
     """The object file of `text`, from the cache if it is there."""
     target = processor(cpu)
-    path = cache_folder() / f"{_key(text, target, opt)}.o"
-    found = _read(path)
+    folder = cache_folder()
+    path = folder / f"{_key(text, target, opt)}.o" if folder is not None else None
+    found = _read(path) if path is not None else None
     if found is None:
         with _lock:
             found = _compile(text, target, opt)
-        _write(path, found)
+        if path is not None:
+            _write(path, found)
     return found
 
 
