@@ -55,27 +55,39 @@ def _outside(w: PrimitiveWriter, offsets: Value, limit: Value, size: int) -> Val
     return wrong
 
 
+def _narrow(w: PrimitiveWriter, index: int, bits: Value) -> tuple[Value, Value]:
+    """32-bit addresses per lane, and whether a 64-bit register holds more than that (i1)."""
+    f, op = w.f, w.operands[index]
+    if not isinstance(op, Addr) or op.base is None or op.base.file != "q":
+        return w.address(index, 32), const("i1", 0)
+    wide = w.address(index, 64)
+    beyond = f.compare("icmp ugt", wide, const(V64, 0xFFFFFFFF))
+    return f.resize(wide, V32), _any(w, beyond, bits)
+
+
 def shared_place(w: PrimitiveWriter, index: int, size: int, bits: Value) -> Place:
     """`size` bytes for each lane of `bits` in the CTA's own shared memory."""
     f = w.f
-    offsets = w.address(index, 32)
+    offsets, beyond = _narrow(w, index, bits)
     start = f.cast("trunc", w.word(Context.SHARED_START), "i32")
     end = f.cast("trunc", w.word(Context.SHARED_BYTES), "i32")
     room = f.binary("sub", f.binary("sub", end, start), const("i32", size))
     inner = f.binary("sub", offsets, f.splat(start))
     wrong = _any(w, _outside(w, inner, room, size), bits)
     small = f.compare("icmp slt", room, const("i32", 0))
-    return Place(w.pointer(Context.SHARED), offsets, f.binary("or", wrong, small))
+    slow = f.binary("or", f.binary("or", wrong, small), beyond)
+    return Place(w.pointer(Context.SHARED), offsets, slow)
 
 
 def _window(w: PrimitiveWriter, index: int, size: int, base: Context, bytes_: Context) -> Place:
     """A window of one size for all lanes: parameters, or a thread's local memory."""
     f = w.f
-    offsets = w.address(index, 32)
+    offsets, beyond = _narrow(w, index, w.bits)
     room = f.binary("sub", f.cast("trunc", w.word(bytes_), "i32"), const("i32", size))
     wrong = _any(w, _outside(w, offsets, room, size), w.bits)
     small = f.compare("icmp slt", room, const("i32", 0))
-    return Place(w.pointer(base), offsets, f.binary("or", wrong, small))
+    slow = f.binary("or", f.binary("or", wrong, small), beyond)
+    return Place(w.pointer(base), offsets, slow)
 
 
 def _local(w: PrimitiveWriter, index: int, size: int) -> Place:
