@@ -117,6 +117,7 @@ class Mbarriers:
                 return False
             tokens[lane] = word.encode()
             word.tx += int(announced[lane])
+            self._check_bytes(lanes, lane, word)
             if count > word.pending or count == 0:
                 self._report(lanes, lane, "mbarrier-count",
                              f"{count} arrivals, but {word.pending} are pending in this phase")
@@ -150,6 +151,7 @@ class Mbarriers:
             if word is None:
                 return False
             word.tx += sign * count
+            self._check_bytes(lanes, lane, word)
             done = word.settle()
             self._put(index, word)
             return self._completed(index, done)
@@ -243,6 +245,12 @@ class Mbarriers:
         written = self._machine.space.shared.written
         if written is not None:
             written[index : index + 8] = True
+
+    def _check_bytes(self, lanes: Lanes, lane: tuple[int, int], word: Word) -> None:
+        """The object has room for so many bytes only: more would come out as another number."""
+        if abs(word.tx) > MAX_COUNT:
+            self._report(lanes, lane, "tx-mismatch", f"{word.tx} pending bytes are more than an"
+                         f" mbarrier can count: -{MAX_COUNT} to {MAX_COUNT}", fatal=True)
 
     def _completed(self, index: int, done: bool) -> bool:
         if done:
