@@ -40,7 +40,7 @@ _MAX_PER_WARP = 1 << 25
 #: A NumPy operation takes about as long as this many compiled instructions: a loop of atomics has
 #: to end as soon as one of additions.
 _WORK_SHIFT = 8
-_MAX_CTAS = 1 << 24
+_MAX_CTAS = 1 << 22
 _WINDOW_BYTES = 1 << 28
 _WINDOW_WARPS = 2048
 

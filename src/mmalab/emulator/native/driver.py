@@ -104,8 +104,7 @@ class ThreadedScheduler(Interpreter):
         for tag, buffer in enumerate(space.buffers, FIRST_BUFFER_TAG):
             if buffer.space == "const":
                 table.writable[tag] = CONSTANT
-        specials = _aligned(np.stack([cta_specials(shape, shape.cta_coordinates(linear))
-                                      for linear in state.ctas.tolist()]))
+        specials = _aligned(cta_specials(shape, state.ctas))
         self._keep = (tid, table, specials)
         fixed: dict[Context, NDArray[Any]] = {
             c.CODE: self.code.records, c.R: state.r, c.Q: state.q, c.P: state.p, c.PC: state.pc,

@@ -31,14 +31,19 @@ def special_place(name: str) -> int:
     return place(Base.TID, 128 * _WARP.index(name))
 
 
-def cta_specials(shape: LaunchShape, coordinates: tuple[int, int, int]) -> NDArray[np.uint32]:
-    """[registers, 32] of one CTA."""
+def cta_specials(shape: LaunchShape, ctas: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """[CTAs, registers, 32] for the CTAs with these linear numbers."""
     lane = np.arange(32, dtype=np.uint64)
     one = np.uint64(1) << lane
-    uniform = [np.full(32, v, np.uint64) for v in (*coordinates, *shape.block, *shape.grid)]
     below = one - np.uint64(1)
-    masks = [lane, one, below, below | one, ~(below | one), ~below]
-    return np.stack([*uniform, *masks]).astype(np.uint32)
+    rest, x = np.divmod(ctas, shape.grid[0])
+    z, y = np.divmod(rest, shape.grid[1])
+    table = np.empty((len(ctas), len(_CTA), 32), np.uint32)
+    table[:, :3] = np.stack((x, y, z), axis=1)[..., None]
+    table[:, 3:9] = np.array((*shape.block, *shape.grid))[:, None]
+    masks = np.stack((lane, one, below, below | one, ~(below | one), ~below))
+    table[:, 9:] = masks.astype(np.uint32)
+    return table
 
 
 def warp_specials(shape: LaunchShape) -> NDArray[np.uint32]:
