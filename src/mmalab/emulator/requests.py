@@ -25,8 +25,11 @@ from mmalab.emulator.program import Program
 from mmalab.emulator.state import LaunchShape
 from mmalab.errors import UsageError
 from mmalab.isa.targets import target as target_row
+from mmalab.ptx.kernel import Kernel
+from mmalab.ptx.nodes import Module
 
-__all__ = ["Extent", "arguments", "check_names", "check_shape", "schedule_of", "three", "whole"]
+__all__ = ["Extent", "arguments", "check_kernel", "check_names", "check_shape", "schedule_of",
+           "three", "whole"]
 
 Extent = int | Sequence[int]
 
@@ -83,6 +86,17 @@ def arguments(args: Any) -> list[Any]:
         raise UsageError(f"args of type {type(args).__name__}", "is not a list of arguments",
                          legal="[array, 5, 1.5]", where=_WHERE)
     return list(args)
+
+
+def check_kernel(kernel: Any) -> None:
+    """Something that can be run.
+
+    Raises:
+        UsageError: neither text, nor a module, nor a kernel.
+    """
+    if not isinstance(kernel, (str, Module, Kernel)):
+        raise UsageError(f"a kernel of type {type(kernel).__name__}", "cannot be run",
+                         legal="PTX text, a parsed module, a Kernel", where=_WHERE)
 
 
 def check_names(target: Any, numerics: Any) -> None:

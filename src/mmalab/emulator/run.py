@@ -41,6 +41,7 @@ from mmalab.emulator.program import Program
 from mmalab.emulator.requests import (
     Extent,
     arguments,
+    check_kernel,
     check_names,
     check_shape,
     schedule_of,
@@ -113,6 +114,7 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
         LimitExceeded: the step or memory budget ran out.
     """
     args = arguments(args)
+    check_kernel(kernel)
     check_names(target, numerics)
     if max_steps is not None:
         max_steps = whole("max_steps", max_steps, least=1)
@@ -148,9 +150,6 @@ def _parsed(text: str) -> Module:
 def _program(kernel: Kernel | Module | str, entry: str | None) -> Program:
     if isinstance(kernel, Kernel):
         return lower(_parsed(kernel.ptx), entry or kernel.entry)
-    if not isinstance(kernel, (str, Module)):
-        raise UsageError(f"a kernel of type {type(kernel).__name__}", "cannot be run",
-                         legal="PTX text, a parsed module, a Kernel", where="mmalab.emulate")
     return lower(_parsed(kernel) if isinstance(kernel, str) else kernel, entry)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from mmalab import isa
 from mmalab.checker import check
+from mmalab.emulator.requests import check_kernel, check_names
 from mmalab.errors import UsageError
 from mmalab.findings import Finding
 from mmalab.ptx.kernel import Kernel
@@ -28,11 +28,8 @@ _checked: OrderedDict[str | int, tuple[Module | str, Finding | None]] = OrderedD
 
 def refuse_ill_formed(kernel: Kernel | Module | str, target: str | None, numerics: str) -> None:
     """Raise UsageError for what cannot be run, before anything runs."""
-    if numerics not in ("exact", "fast"):
-        raise UsageError(f"numerics {numerics!r}", "says how products are summed",
-                         legal=["exact", "fast"], where="mmalab.emulate")
-    if target is not None:
-        isa.targets.target(target)
+    check_kernel(kernel)
+    check_names(target, numerics)
     found = _first_error(kernel)
     if found is not None:
         raise UsageError(f"line {found.where.line}: {found.message}")

@@ -30,6 +30,7 @@ def count_shared(lanes: Lanes, addresses: NDArray[np.uint64], size: int,
                  mask: NDArray[np.bool_]) -> None:
     """Add an access to the shared-memory counters."""
     aligned = mask & ((addresses & np.uint64(min(size, 16) - 1)) == 0)
+    aligned &= addresses < np.uint64(1 << 32)  # beyond lies nothing: a finding, not traffic
     passes, fewest = wavefronts(np.where(aligned, addresses, np.uint64(0)), min(size, 16), aligned)
     taken, ideal = int(passes.sum()), int(fewest.sum())
     counters = lanes.machine.counters
