@@ -49,7 +49,7 @@ from mmalab.ptx.nodes import (
 
 __all__ = ["entry_named", "lower"]
 
-_MAX_SITES = 1 << 20
+_MAX_SITES = 1 << 18
 #: Bytes of global and constant variables.
 _MAX_BYTES = 1 << 30
 #: Bytes of kernel parameters that a launch can carry.
