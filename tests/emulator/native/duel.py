@@ -189,11 +189,25 @@ def run_both(program: Program, seed: int, *, max_steps: int = 100_000, **options
     return results[0], results[1], scheduler
 
 
+#: What depends on whose turn it was.
+_TURNS = ("counts", "counters", "instructions")
+
+
+def _wrong_masks(seen: dict[str, Any]) -> bool:
+    return any(finding[0] == "warp-sync-mask" for finding in seen["findings"])
+
+
 def difference(program: Program, seed: int, **options: Any) -> str:
     """"" when both executors agree, else what differs, with the first words."""
     one, other, _ = run_both(program, seed, **options)
     if "error" in one or "error" in other:
         return "" if one == other else f"{one.get('error')} / {other.get('error')}"
+    if _wrong_masks(one) and _wrong_masks(other):
+        # Which lanes of a program with wrong lane masks go first is nobody's promise: neither how
+        # often a collective is taken up nor which lane is told of first. What comes out is.
+        one, other = ({k: v for k, v in seen.items() if k not in _TURNS}
+                      | {"findings": sorted({f[0] for f in seen["findings"]})}
+                      for seen in (one, other))
     told = []
     for name, value in one.items():
         if isinstance(value, np.ndarray):
