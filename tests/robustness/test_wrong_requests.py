@@ -70,7 +70,8 @@ def test_what_is_no_kernel_is_refused(source):
         emulate(source, [], block=1)
 
 
-@pytest.mark.parametrize("args", [None, 5, iter(()), {"a": 1}, np.zeros(1)], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("args", [None, 5, iter(()), {"a": 1}, np.zeros(1)],
+                         ids=lambda value: type(value).__name__)
 def test_arguments_are_a_list(args):
     """Whatever else is given is named."""
     with pytest.raises(UsageError, match="args"):
