@@ -8,7 +8,6 @@ site whose form has no generator becomes a *stop*: Python executes it with the N
 from __future__ import annotations
 
 import ctypes
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
@@ -292,10 +291,6 @@ class ThreadedCode:
         if isinstance(op, Special) and op.name in KNOWN:
             return special_place(op.name)
         return place(Base.CONSTANTS, 0)
-
-    def digest(self) -> str:
-        """Names the primitives that the code uses; for tests of the cache."""
-        return hashlib.sha256(self.records[:, 2:].tobytes()).hexdigest()
 
 
 def is_cta_barrier(site: Site) -> bool:
