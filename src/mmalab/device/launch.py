@@ -69,8 +69,9 @@ def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | N
         ToolError: no GPU, driver or cuda-core; ptxas refuses the text; the kernel faults.
     """
     own = kernel if isinstance(kernel, Kernel) else None
-    if own is not None and own.validate is not None:
-        own.validate(args)
+    given = args
+    if own is not None:
+        args = list(own.values(args))
     text = own.ptx if own else str(kernel)
     module = kernel if isinstance(kernel, Module) else parse(text)
     signature = read_signature(module, entry or (own.entry if own else None))
@@ -85,10 +86,10 @@ def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | N
         offsets = [offset for offset, _, _, _ in signature.params]
         try:
             milliseconds = device.run(code, shape, parameters, offsets)
-            held.bring_back(_inputs(own, args))
+            held.bring_back(_inputs(own, given))
         except DriverError as failed:
             raise fault(failed, f"{device.name} ({device.chip})", signature, shape, text,
-                        args) from failed
+                        given) from failed
     return Launch(signature.entry, device.name, wanted, compiler, shape, milliseconds)
 
 

@@ -5,10 +5,17 @@ seed sometimes this and sometimes that. A kernel whose result depends on the sch
 
 cp.async groups belong to single lanes: a copy issued by a warp carries the group number of each of
 its lanes, and ``wait_group N`` of a lane finishes its copies of all but the N newest groups.
+
+Everything later than cp.async is a :class:`Task`: steps to do, in a queue with groups of its own. A
+bulk store has two steps, and ``wait_group.read`` leaves the second open::
+
+    Task(row, site, ("bulk", row, lane), group, [read the source, write the destination])
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +28,11 @@ from mmalab.emulator.program import Site
 if TYPE_CHECKING:
     from mmalab.emulator.machine import Machine
 
-__all__ = ["Arrival", "AsyncEngine", "Copy"]
+__all__ = ["Arrival", "AsyncEngine", "Copy", "Queue", "Task"]
+
+#: Whose groups a task belongs to: ("bulk", row, lane), ("wgmma", first row of the warpgroup, 0),
+#: ("mbarrier", row, lane) for what completes on an mbarrier and has no groups.
+Queue: TypeAlias = tuple[str, int, int]
 
 
 @dataclass(slots=True)
@@ -50,7 +61,19 @@ class Arrival:
     noinc: bool
 
 
-Operation: TypeAlias = Copy | Arrival
+@dataclass(slots=True)
+class Task:
+    """An operation that is done in steps, in order; `row` is the warp that issued it."""
+
+    row: int
+    site: Site
+    queue: Queue
+    #: The group of its queue, counted from 0: :meth:`AsyncEngine.open_group` when it is issued.
+    group: int
+    steps: list[Callable[[], None]]
+
+
+Operation: TypeAlias = Copy | Arrival | Task
 
 
 class AsyncEngine:
@@ -61,10 +84,42 @@ class AsyncEngine:
         self.queue: list[Operation] = []
         #: Committed groups of each lane.
         self.committed = np.zeros((machine.state.rows, 32), np.int64)
+        #: Committed groups of the queues of tasks.
+        self._groups: Counter[Queue] = Counter()
+
+    # --- tasks --------------------------------------------------------------------------------
+
+    def open_group(self, queue: Queue) -> int:
+        """The group that a task issued now belongs to."""
+        return self._groups[queue]
+
+    def issue_task(self, task: Task) -> None:
+        """Queue, or do at once if the schedule says so."""
+        self.queue.append(task)
+        if self._at_once():
+            self._advance(task)
+
+    def commit_group(self, queue: Queue) -> None:
+        """Close the open group."""
+        self._groups[queue] += 1
+
+    def wait_groups(self, queue: Queue, newest: int, *, leave: int = 0) -> None:
+        """Do all but the last `leave` steps of the queue's tasks of all but the `newest` groups."""
+        closed = self._groups[queue] - newest
+        for task in [op for op in self.queue if isinstance(op, Task) and op.queue == queue]:
+            if task.group < closed:
+                self._advance(task, leave)
+
+    def _advance(self, task: Task, leave: int = 0) -> None:
+        while len(task.steps) > leave:
+            task.steps.pop(0)()
+            self._machine.version += 1
+        if not task.steps:
+            self.queue = [op for op in self.queue if op is not task]
 
     # --- issue --------------------------------------------------------------------------------
 
-    def issue(self, operation: Operation) -> None:
+    def issue(self, operation: Copy | Arrival) -> None:
         """Queue, or do at once if the schedule says so."""
         self.queue.append(operation)
         if isinstance(operation, Copy):
@@ -125,9 +180,12 @@ class AsyncEngine:
 
     def _drain(self, index: int) -> None:
         operation = self.queue[index]
-        self._finish_lanes(operation, operation.pending.copy())
+        if isinstance(operation, Task):
+            self._advance(operation)
+        else:
+            self._finish_lanes(operation, operation.pending.copy())
 
-    def _finish_lanes(self, operation: Operation, lanes: NDArray[np.bool_]) -> None:
+    def _finish_lanes(self, operation: Copy | Arrival, lanes: NDArray[np.bool_]) -> None:
         if isinstance(operation, Arrival):
             # It stands for the copies that the lane issued before.
             for earlier in list(self.queue):
@@ -139,7 +197,7 @@ class AsyncEngine:
         else:
             self._finish(operation, lanes)
 
-    def _retire(self, operation: Operation, lanes: NDArray[np.bool_]) -> None:
+    def _retire(self, operation: Copy | Arrival, lanes: NDArray[np.bool_]) -> None:
         operation.pending &= ~lanes
         if not operation.pending.any():
             self.queue = [op for op in self.queue if op is not operation]

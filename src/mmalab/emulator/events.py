@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "Access", "BarrierArrive", "BarrierRelease", "Collective", "CpAsync", "CpAsyncArrive",
-    "CpAsyncCommit", "CpAsyncWait", "Diverge", "Event", "Exit", "Fence", "Listener", "Mbarrier",
-    "Reconverge", "WarpSync",
+    "Access", "Async", "BarrierArrive", "BarrierRelease", "BulkCommit", "BulkWait", "ClusterArrive",
+    "ClusterWait", "Collective", "CpAsync", "CpAsyncArrive", "CpAsyncCommit", "CpAsyncWait",
+    "Diverge", "Event", "Exit", "Fence", "Listener", "Mbarrier", "Reconverge", "Registers",
+    "Signal", "Span", "WarpSync", "Wgmma", "WgmmaCommit", "WgmmaFence", "WgmmaWait",
 ]
 
 Space = Literal["global", "shared", "local", "const", "param"]
@@ -166,6 +167,11 @@ class Fence:
     semantics: Semantics
     scope: str
     proxy: str = ""
+    #: [32] where a tensormap fence names the map (an acquire does), and its bytes.
+    addresses: NDArray[np.uint64] | None = None
+    size: int = 0
+    #: The memory that a .sync_restrict form is limited to: ``shared::cta``, ``shared::cluster``.
+    restrict: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +194,175 @@ class Mbarrier:
     completed: int = 0
     semantics: Semantics = "weak"
     scope: str = ""
+    #: [32] bytes that an arrive.expect_tx announces before it arrives.
+    expected: NDArray[np.int64] | None = None
+    #: [32] CTA of each lane's object where some are not in the own CTA's shared memory.
+    owners: NDArray[np.int32] | None = None
+
+
+# --- asynchronous operations: what they will do, told when they are issued ------------------------
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes that an asynchronous operation reads or writes: `size` bytes from each of `starts`.
+
+    `starts` [n] int64: offsets in the shared memory of CTA `owner`, or virtual addresses of global
+    memory (`owner` -1). A tensor copy names the bytes inside the tensor only.
+    """
+
+    space: Literal["global", "shared"]
+    owner: int
+    kind: Literal["read", "write", "atomic"]
+    starts: NDArray[np.int64]
+    size: int
+    proxy: Literal["async", "generic", "tensormap"] = "async"
+    #: How the bytes lie: ``none``, ``32B``, ``64B``, ``128B`` ...; empty where it does not matter.
+    swizzle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """The mbarrier that counts `bytes` when the spans with these indices are done."""
+
+    owner: int
+    address: int
+    #: The phase open when the operation was issued; -1: no live object there.
+    phase: int
+    bytes: int
+    spans: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Async:
+    """A bulk or tensor copy, bulk reduction, st.async or red.async issued by one lane.
+
+    Completion is seen through `signals` (one for each destination CTA), or through the lane's bulk
+    groups when there are none.
+    """
+
+    cta: int
+    warp: int
+    site: int
+    lane: int
+    spans: tuple[Span, ...]
+    signals: tuple[Signal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BulkCommit:
+    """cp.async.bulk.commit_group by the lanes in `mask`."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class BulkWait:
+    """cp.async.bulk.wait_group{.read} N: `newest` groups may stay pending; `read`: only the
+    sources of the others are known to be read."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    newest: int
+    read: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wgmma:
+    """One warp's part of a wgmma.mma_async, told when that warp issues it.
+
+    `index` counts the warp's products: parts of the four warps with one index are one operation.
+    `reads` are the operands in shared memory (all of B; of A, all 64 rows). `a` and `d` are the
+    32-bit register slots of the operand A (empty when A is in shared memory) and of D; `reads_d`
+    is false when scale-d is. `shape` is the spelling of shape and types: products that are in
+    flight together on one accumulator must agree in it.
+    """
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    index: int
+    reads: tuple[Span, ...]
+    a: tuple[int, ...]
+    d: tuple[int, ...]
+    reads_d: bool
+    shape: str
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaFence:
+    """wgmma.fence by one warp."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaCommit:
+    """wgmma.commit_group by one warp."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaWait:
+    """wgmma.wait_group N by one warp: `newest` groups may stay pending."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    newest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """An instruction other than wgmma reads or writes registers that some wgmma uses.
+
+    `reads` and `writes` are 32-bit register slots; only those that a wgmma of the program names.
+    """
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterArrive:
+    """barrier.cluster.arrive by the lanes in `mask`, into this generation of the cluster's
+    barrier."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    generation: int
+    semantics: Semantics = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterWait:
+    """barrier.cluster.wait is over for the lanes in `mask`: the generation has completed."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    generation: int
+    semantics: Semantics = "acquire"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +398,8 @@ class Exit:
 Event: TypeAlias = (
     Access | CpAsync | CpAsyncCommit | CpAsyncWait | CpAsyncArrive | BarrierArrive | BarrierRelease
     | WarpSync | Collective | Fence | Mbarrier | Diverge | Reconverge | Exit
+    | Async | BulkCommit | BulkWait | Wgmma | WgmmaFence | WgmmaCommit | WgmmaWait | Registers
+    | ClusterArrive | ClusterWait
 )
 
 

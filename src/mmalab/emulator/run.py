@@ -118,8 +118,8 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
     check_names(target, numerics)
     if max_steps is not None:
         max_steps = whole("max_steps", max_steps, least=1)
-    if isinstance(kernel, Kernel) and kernel.validate is not None:
-        kernel.validate(args)
+    if isinstance(kernel, Kernel):
+        args = list(kernel.values(args))
     program = _program(kernel, entry)
     shape = _shape(program, kernel, grid, block, cluster, dynamic_shared)
     space = AddressSpace()

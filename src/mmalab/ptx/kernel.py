@@ -47,7 +47,20 @@ class Kernel:
     reference: Callable[[Sequence[Any], str], Sequence[Any]] | None = None
     #: Given the arguments, raises UsageError when they do not fit (shape, dtype, strides).
     validate: Callable[[Sequence[Any]], None] | None = None
+    #: From the caller's arguments (`params`) to the values of the entry's parameters, where they
+    #: are not the same: tensor maps over the arrays, sizes, workspace.
+    prepare: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def values(self, args: Sequence[Any]) -> Sequence[Any]:
+        """The values of the entry's parameters, from the caller's arguments.
+
+        Raises:
+            UsageError: the arguments do not fit.
+        """
+        if self.validate is not None:
+            self.validate(args)
+        return args if self.prepare is None else self.prepare(args)
 
     def __str__(self) -> str:
         return f"{self.name} {self.grid} x {self.block}"
