@@ -8,7 +8,7 @@ Layers; a package imports only from lower rows::
 
     9  cli
     6  kernels
-    5  sanitizer            device
+    5  sanitizer            device  atlas
     4  checker  plan  emulator  toolchain
     3  ptx  numerics
     2  isa                  facts only
@@ -36,11 +36,11 @@ _MEMBERS = {
 }
 _PACKAGES = (
     "errors", "findings", "bits", "formats", "layouts", "isa", "ptx", "numerics", "plan",
-    "emulator", "toolchain", "device", "kernels",
+    "emulator", "toolchain", "device", "atlas", "kernels",
 )
 
 __all__ = [
-    "Finding", "Kernel", "__version__", "assemble", "bits", "check", "device", "emulate",
+    "Finding", "Kernel", "__version__", "assemble", "atlas", "bits", "check", "device", "emulate",
     "emulator", "errors", "findings", "formats", "isa", "kernels", "launch", "layouts", "numerics",
     "plan", "ptx", "toolchain",
 ]

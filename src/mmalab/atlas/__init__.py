@@ -1,0 +1,34 @@
+"""The compiler atlas: a laboratory without a GPU as functions. Assemble, disassemble, read, derive.
+
+Every answer is made here and now by an installed ptxas, kept by content, and carries the PTX that
+was assembled, so that a person can repeat it.
+"""
+
+from mmalab.atlas.allocation import Allocator, ColumnCount, allocator, column_counts
+from mmalab.atlas.capability import Answer, matrix
+from mmalab.atlas.differences import Build, Change, MatrixChange, build, changes, matrix_changes
+from mmalab.atlas.drain_curve import DrainPoint, drain
+from mmalab.atlas.explained import Message, explain_message, messages
+from mmalab.atlas.images import Coverage, coverage
+from mmalab.atlas.kernel_text import probe
+from mmalab.atlas.lowered import Opcode, opcodes
+from mmalab.atlas.registers import (
+    Accumulator,
+    Budget,
+    Ceiling,
+    SetMaxNReg,
+    accumulators,
+    budget,
+    ceiling,
+    setmaxnreg,
+)
+from mmalab.atlas.rejection import Rejection, Trial, why
+from mmalab.atlas.versions import FirstVersion, first_version, first_versions
+
+__all__ = [
+    "Accumulator", "Allocator", "Answer", "Budget", "Build", "Ceiling", "Change", "ColumnCount",
+    "Coverage", "DrainPoint", "FirstVersion", "MatrixChange", "Message", "Opcode", "Rejection",
+    "SetMaxNReg", "Trial", "accumulators", "allocator", "budget", "build", "ceiling", "changes",
+    "column_counts", "coverage", "drain", "explain_message", "first_version", "first_versions",
+    "matrix", "matrix_changes", "messages", "opcodes", "probe", "setmaxnreg", "why",
+]
