@@ -34,6 +34,9 @@ __all__ = ["Arrival", "AsyncEngine", "Copy", "Queue", "Task"]
 #: ("mbarrier", row, lane) for what completes on an mbarrier and has no groups.
 Queue: TypeAlias = tuple[str, int, int]
 
+#: Kinds of queues whose tasks are done in the order in which they were issued.
+_IN_ORDER = frozenset({"wgmma"})
+
 
 @dataclass(slots=True)
 class Copy:
@@ -111,6 +114,15 @@ class AsyncEngine:
                 self._advance(task, leave)
 
     def _advance(self, task: Task, leave: int = 0) -> None:
+        if task.queue[0] in _IN_ORDER:
+            for earlier in [op for op in self.queue
+                            if isinstance(op, Task) and op.queue == task.queue]:
+                if earlier is task:
+                    break
+                self._do(earlier)
+        self._do(task, leave)
+
+    def _do(self, task: Task, leave: int = 0) -> None:
         while len(task.steps) > leave:
             task.steps.pop(0)()
             self._machine.version += 1

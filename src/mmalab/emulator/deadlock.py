@@ -65,10 +65,14 @@ def _entry(machine: Machine, row: int, status: Status, lanes: np.ndarray[Any, An
     elif status == Status.PARKED:
         wait = machine.waits[row]
         site = wait["site"]
-        view = Lanes(machine, site, np.array([row]), lanes[None])
-        waits = machine.mbarriers.explain(view, wait)
+        if "explain" in wait:
+            waits = wait["explain"](row)
+            entry["because"] = _warpgroup_words(waits)
+        else:
+            view = Lanes(machine, site, np.array([row]), lanes[None])
+            waits = machine.mbarriers.explain(view, wait)
+            entry["because"] = _mbarrier_words(waits)
         entry["line"], entry["waits_for"] = site.line, waits
-        entry["because"] = _mbarrier_words(waits)
     else:
         entry["line"], entry["waits_for"] = site.line, {}
         entry["because"] = (f"line {site.line} waits for other lanes of the warp"
@@ -89,6 +93,14 @@ def _barrier_words(waits: dict[str, Any]) -> str:
     return (f"barrier {waits['barrier']} expects {waits['expected_threads']} threads and"
             f" {waits['arrived_threads']} have arrived: "
             f"{waits['expected_threads'] - waits['arrived_threads']} more would release it")
+
+
+def _warpgroup_words(waits: dict[str, Any]) -> str:
+    if waits["warps"] < 4:
+        return f"wgmma needs the four warps of a warpgroup, which has {waits['warps']}"
+    missing = ", ".join(map(str, waits["missing_warps"]))
+    ended = " (which have ended)" if waits["ended_warps"] == waits["missing_warps"] else ""
+    return f"wgmma.wait_group waits for the parts of warps {missing}{ended} of the warpgroup"
 
 
 def _mbarrier_words(waits: dict[str, Any]) -> str:

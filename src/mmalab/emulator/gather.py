@@ -25,7 +25,7 @@ __all__ = ["ALIGNED", "MASKED", "Gatherer", "is_aligned"]
 #: Families that every live lane of the warp executes together.
 ALIGNED = frozenset({
     "mma.sync", "mma.sp", "wmma.load", "wmma.mma", "wmma.store", "ldmatrix", "stmatrix",
-    "movmatrix",
+    "movmatrix", "wgmma.fence", "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group",
 })
 #: Families with a lane mask as their last operand.
 MASKED = frozenset({

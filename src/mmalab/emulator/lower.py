@@ -261,7 +261,7 @@ class Lowering:
             self.emit("bra", (Target((frame.end,)),), line=node.line, text=node.text, guard=guard)
         else:
             opcode = self.resolver.spelled(node, scope)
-            form = form_of(opcode, node.line)
+            form = self.resolver.chosen(form_of(opcode, node.line), node)
             operands = self.resolver.operands(form, node, scope)
             self.append(form, operands, node.line, node.text, guard)
 
@@ -279,7 +279,7 @@ class Lowering:
 
 
 #: Whole families without executors, as their opcodes begin: refused before anything runs.
-_NOT_EXECUTED = ("wgmma.", "tcgen05.", "cp.async.bulk.", "cp.reduce.async.bulk.", "tensormap.",
+_NOT_EXECUTED = ("tcgen05.", "cp.async.bulk.", "cp.reduce.async.bulk.", "tensormap.",
                  "multimem.", "mov.v2.", "mov.v4.")
 
 

@@ -19,7 +19,7 @@ from mmalab.emulator.barriers import CtaBarriers
 from mmalab.emulator.call_stack import CallStack
 from mmalab.emulator.clusters import ClusterBarriers
 from mmalab.emulator.convergence import Convergence
-from mmalab.emulator.events import Event, Listener
+from mmalab.emulator.events import Event, Listener, Registers
 from mmalab.emulator.execute import EXECUTORS
 from mmalab.emulator.gather import Gatherer
 from mmalab.emulator.lanes import Lanes
@@ -28,6 +28,8 @@ from mmalab.emulator.memory import AddressSpace, Fault
 from mmalab.emulator.program import SHARED_START, Program, Reg, Site
 from mmalab.emulator.specials import SpecialRegisters
 from mmalab.emulator.state import LaunchShape, State, Status, pack, unpack
+from mmalab.emulator.warpgroups import Warpgroups
+from mmalab.emulator.watched import watched_sites
 from mmalab.errors import UnsupportedInstruction
 from mmalab.findings import Finding, Severity, Where
 
@@ -68,6 +70,7 @@ class Machine:
         self.deadlock: dict[str, Any] | None = None
         self.printed: list[str] = []
         self.rng = np.random.default_rng(schedule if isinstance(schedule, int) else 0)
+        self._watched = watched_sites(program) if listeners else {}
 
     def begin(self, ctas: NDArray[np.int64]) -> None:
         """Make the CTAs with these linear numbers resident, at the kernel's first instruction."""
@@ -83,6 +86,7 @@ class Machine:
         self.cluster_barriers = ClusterBarriers(self)
         self.engine = AsyncEngine(self)
         self.mbarriers = Mbarriers(self)
+        self.warpgroups = Warpgroups(self)
         self.call_stack = CallStack(self)
         self.convergence = Convergence(self)
         #: row -> what its parked lanes wait for.
@@ -137,7 +141,18 @@ class Machine:
             raise UnsupportedInstruction(
                 site.form.key, "the ISA has it, this emulator does not execute it",
                 where=f"line {site.line} of the PTX text")
+        if self._watched and self.observed and site.index in self._watched:
+            self._tell_registers(site, rows, mask)
         executor(Lanes(self, site, rows, mask))
+
+    def _tell_registers(self, site: Site, rows: NDArray[np.int64],
+                        mask: NDArray[np.bool_]) -> None:
+        """An instruction touches registers that some wgmma names."""
+        reads, writes = self._watched[site.index]
+        for position, row in enumerate(rows.tolist()):
+            if lanes := int(pack(mask[position])):
+                cta, warp = self.state.where(row)
+                self.emit(Registers(cta, warp, site.index, lanes, reads, writes))
 
     def special(self, name: str) -> NDArray[Any]:
         """[rows, 32] words of a special register."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
 from itertools import combinations
 
 from mmalab.emulator.program import (
@@ -22,6 +24,8 @@ from mmalab.emulator.symbols import immediate_word
 from mmalab.emulator.types import width
 from mmalab.errors import UsageError
 from mmalab.isa.form import Form, OperandSpec
+from mmalab.isa.lookup import find
+from mmalab.isa.operand_text import Kind
 from mmalab.ptx.nodes import (
     Address,
     Immediate,
@@ -74,6 +78,16 @@ class Resolver:
         if not local:
             return node.opcode
         return ".".join("local" if p in ("param", "param::func") else p for p in parts)
+
+    def chosen(self, form: Form, node: Instruction) -> Form:
+        """The form with the one of its operand lists that the instruction has."""
+        if not form.others:
+            return form
+        specs = form.fit([_kind(op) for op in node.operands])
+        if specs is None:
+            self._line = node.line
+            raise self._fail(f"{node.opcode} with {len(node.operands)} operands", "wrong count")
+        return _with_operands(form.key, specs)
 
     def operands(self, form: Form, node: Instruction, scope: Scope) -> tuple[Op, ...]:
         """All operands, aligned with ``form.operands``; Unused where an optional one is missing
@@ -132,7 +146,8 @@ class Resolver:
         """Literals outside the legal values are refused: executors rely on them."""
         if not isinstance(op, Imm):
             raise self._fail(f"operand {spec.name}", "must be a literal")
-        if spec.values is not None and op.word not in spec.values:
+        signed = op.word - (op.word >> 31 << 32)  # literals are held as words of 32 bits
+        if spec.values is not None and op.word not in spec.values and signed not in spec.values:
             legal = ([str(v) for v in spec.values] if len(spec.values) <= 8
                      else [f"{min(spec.values)} to {max(spec.values)}"])
             raise self._fail(f"{spec.name} = {op.word}", "not a legal literal",
@@ -215,3 +230,21 @@ class Resolver:
                 raise self._fail(f"label {name}", "not declared in this function")
             labels.append(label)
         return Target(tuple(labels))
+
+
+@lru_cache(maxsize=1024)
+def _with_operands(key: str, specs: tuple[OperandSpec, ...]) -> Form:
+    return replace(find(key), operands=specs, others=())
+
+
+def _kind(op: Operand) -> Kind:
+    for node, kind in _KINDS:
+        if isinstance(op, node):
+            return kind
+    return "register"
+
+
+_KINDS: tuple[tuple[type, Kind], ...] = (
+    (Vector, "vector"), (Address, "address"), (Immediate, "immediate"), (Pair, "pair"),
+    (Sink, "sink"), (Negated, "negated"),
+)

@@ -26,7 +26,9 @@ from mmalab.numerics.operands import Words
 from mmalab.numerics.reference import multiply, multiply_rows
 from mmalab.numerics.unit import Unit
 
-__all__ = ["fragment_mma", "from_registers", "metadata_indices", "to_registers"]
+__all__ = [
+    "fragment_mma", "from_registers", "metadata_indices", "multiply_sparse", "to_registers",
+]
 
 Registers = NDArray[np.unsignedinteger]
 
@@ -64,13 +66,16 @@ def fragment_mma(unit: Unit, form: Form, a: Registers, b: Registers, c: Register
         if metadata is None:
             raise UsageError(form.key, "a sparse A needs its metadata register")
         where = metadata_indices(form.sparsity, k, metadata, selector)
-        result = _sparse(unit, left, right, start, where, c_type, scales)
+        result = multiply_sparse(unit, left, right, start, where, c_type, **scales)
     return to_registers(frag["D"], result)
 
 
-def _sparse(unit: Unit, a: Words, b: Words, c: Words, where: NDArray[np.int64], c_type: str,
-            scales: dict[str, Words]) -> Words:
-    """Stored elements of A (.., M, K/2) with the elements of B that they meet."""
+def multiply_sparse(unit: Unit, a: Words, b: Words, c: Words, where: NDArray[np.int64],
+                    c_type: str, **scales: Words) -> Words:
+    """Stored elements of A (.., M, K/2) with the elements of B (.., K, N) that they meet.
+
+    `where` (.., M, K/2) is the k of each (:func:`metadata_indices`).
+    """
     columns = np.swapaxes(b, -1, -2)[..., None, :, :]
     met = np.take_along_axis(columns, where[..., None, :], axis=-1)
     # All stored products of one instruction are fused, as a dense instruction of that K does

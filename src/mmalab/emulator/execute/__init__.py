@@ -14,10 +14,12 @@ from mmalab.emulator.execute import (
     mma,
     video,
     warp,
+    wgmma,
 )
 from mmalab.emulator.execute.registry import EXECUTORS, fidelity_of
 
 __all__ = [
     "EXECUTORS", "arithmetic", "atomic", "barrier", "bits", "cluster", "compare", "control",
     "convert", "fidelity_of", "matrix_copy", "memory", "mma", "video", "warp",
+    "wgmma",
 ]

@@ -1,0 +1,130 @@
+"""The layout of an operand in shared memory that a descriptor stands for.
+
+An operand is MN x K (MN is M for A, N for B). Its *canonical layout* maps (mn, k) to an element
+offset; T elements are 16 bytes:
+
+==========  ==============  ====================================================================
+major       swizzle         layout, sizes : strides
+==========  ==============  ====================================================================
+K           none            ((8,m),(T,k)) : ((T,SBO),(1,LBO))
+K           32, 64, 128 B   ((8,m),(T,k)) : ((2T|4T|8T,SBO),(1,T))
+MN          none            ((T,m),(8,k)) : ((1,SBO),(T,LBO))
+MN          32, 64, 128 B   ((T*2|4|8,m),(8,k)) : ((1,LBO),(2T|4T|8T,SBO))
+==========  ==============  ====================================================================
+
+The swizzle then permutes the 16-byte chunks of *absolute* addresses: with 128B, bits 6:4 are XORed
+with bits 9:7. A pattern that does not begin at a multiple of 1024 (512, 256) names its phase, bits
+9:7 of where it begins, in the base offset, which is taken off before the XOR.
+
+    >>> from mmalab.descriptors import WGMMA
+    >>> tile = WGMMA.decode(WGMMA.encode(start=0x400, sbo=1024, swizzle="128B"))
+    >>> print(canonical_layout(tile, 64, 16, 16, "K"))
+    Swizzle<3,3,3> o 512 o ((8,8),(8,2)):((64,512),(1,8))
+    >>> hex(byte_addresses(tile, 64, 16, 16, "K")[1, 8])       # row 1, chunk 1 -> chunk 0
+    '0x480'
+
+Source: PTX ISA, "Canonical Layouts"; CUTLASS, cute/arch/mma_sm90_desc.hpp.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.descriptors.smem import SmemDescriptor
+from mmalab.errors import UsageError
+from mmalab.layouts import TMA_SWIZZLES, ComposedLayout, Layout, Swizzle
+
+__all__ = ["MAJORS", "byte_addresses", "canonical_layout", "chunk_addresses"]
+
+#: Which dimension of the operand is contiguous.
+Major = Literal["K", "MN"]
+MAJORS: tuple[Major, ...] = get_args(Major)
+
+#: Bytes of a row of the swizzle.
+_ROW = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
+_WHERE = "PTX ISA, Canonical Layouts"
+
+
+def _plain(one: SmemDescriptor, mn: int, k: int, bits: int, major: str) -> Layout:
+    """The layout before the swizzle, in elements."""
+    if one.swizzle not in _ROW:
+        raise UsageError(f"swizzle {one.swizzle}", "has no canonical layout here",
+                         legal=list(_ROW), where=_WHERE)
+    unit = 128 // bits  # elements of 16 bytes: T
+    row, lbo, sbo = (8 * n // bits for n in (_ROW[one.swizzle], one.lbo, one.sbo))
+    plain = one.swizzle == "none"
+    if major == "K":
+        chunks = (unit, -(-k // unit)), (1, lbo if plain else unit)
+        groups = (8, -(-mn // 8)), (row, sbo)
+        return Layout((groups[0], chunks[0]), (groups[1], chunks[1]))
+    if major != "MN":
+        raise UsageError(f"major {major}", "which dimension is contiguous", legal=MAJORS,
+                         where=_WHERE)
+    across, along = (sbo, lbo) if plain else (lbo, sbo)
+    return Layout(((row, -(-mn // row)), (8, -(-k // 8))), ((1, across), (row, along)))
+
+
+def canonical_layout(one: SmemDescriptor, mn: int, k: int, bits: int,
+                     major: str) -> ComposedLayout:
+    """(mn, k) to the element's number, counted from address 0 (elements of `bits` bits).
+
+    `mn` and `k` are rounded up to whole cores. A base offset is not in it (it is no layout of this
+    kind); :func:`byte_addresses` has it.
+
+    Raises:
+        UsageError: no such major, a swizzle without such a layout, elements that tear a chunk.
+    """
+    _check_bits(bits)
+    swizzle = TMA_SWIZZLES[one.swizzle].recast(8, bits)
+    return ComposedLayout(swizzle, one.start * 8 // bits, _plain(one, mn, k, bits, major))
+
+
+def _check_bits(bits: int) -> None:
+    if bits not in (1, 4, 8, 16, 32):
+        raise UsageError(f"elements of {bits} bits", "do not fill 16 bytes evenly",
+                         legal=["1", "4", "8", "16", "32"], where=_WHERE)
+
+
+def chunk_addresses(one: SmemDescriptor, mn: int, k: int, bits: int,
+                    major: str) -> NDArray[np.int64]:
+    """Byte address of each 16-byte chunk of an operand of `mn` x `k` elements.
+
+    [mn, k / T] where K is contiguous, [mn / T, k] where MN is; T = 128 / `bits`. The swizzle moves
+    whole chunks, so this is all that a reader of the operand needs.
+    """
+    _check_bits(bits)
+    layout = _plain(one, mn, k, bits, major)
+    unit = 128 // bits
+    rows, columns = np.arange(mn), np.arange(k)
+    if major == "K":
+        columns = columns[::unit]
+    else:
+        rows = rows[::unit]
+    offsets = _at(layout[0], rows)[:, None] + _at(layout[1], columns)
+    return swizzled(one, one.start + offsets * bits // 8)
+
+
+def _at(layout: Layout, index: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.asarray(layout.indices()[index])
+
+
+def swizzled(one: SmemDescriptor, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Addresses after the descriptor's XOR."""
+    swizzle: Swizzle = TMA_SWIZZLES[one.swizzle]
+    phased = addresses - (one.base_offset << 7)
+    moved = phased & swizzle.source_mask
+    return np.asarray(addresses ^ moved >> swizzle.shift)
+
+
+def byte_addresses(one: SmemDescriptor, mn: int, k: int, bits: int,
+                   major: str) -> NDArray[np.int64]:
+    """[mn, k]: the address of the byte that holds (the low bit of) each element."""
+    unit = 128 // bits
+    chunks = chunk_addresses(one, mn, k, bits, major)
+    axis, size = (1, k) if major == "K" else (0, mn)
+    inside = np.arange(size) % unit * bits // 8
+    spread = np.repeat(chunks, unit, axis=axis)
+    return spread + (inside if major == "K" else inside[:, None])
