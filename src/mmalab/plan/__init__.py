@@ -1,9 +1,40 @@
 """Planners: what a choice costs, before anything is written or run.
 
-``banks`` counts shared-memory wavefronts, ``swizzle_search`` finds the layout without conflicts.
+==================  ============================================================================
+``banks``           shared-memory wavefronts of one access pattern
+``swizzle_search``  the swizzle or padding without conflicts, reads and writes together
+``tmem``            the ledger of Tensor Memory, packed by its allocation rules
+``pool``            its allocator with several CTAs: contention, leaks, deadlock
+``occupancy``       CTAs per SM, Tensor Memory among the resources
+``smem``            shared memory of a pipeline: how many stages fit
+``registers``       accumulators against 255 registers, setmaxnreg's pool
+``traffic``         bytes per FLOP of accumulators and operands
+``block_formats``   MXFP8 ... NVFP4: bits, scales, columns, chips, error on one's own data
+``decode``          few rows in a tile of 64; the roofline's knee
+``chips``, ``rates``  products with their sources; peaks, identities, plausibility
+==================  ============================================================================
+
+Results are frozen records; a plan that does not fit says so in a :class:`Misfit`, with what would.
 """
 
-from mmalab.plan import banks
+from mmalab.plan import (
+    banks,
+    block_formats,
+    chips,
+    decode,
+    occupancy,
+    packing,
+    pool,
+    rates,
+    registers,
+    smem,
+    tmem,
+    traffic,
+)
+from mmalab.plan.misfit import Misfit
 from mmalab.plan.swizzle import SwizzleSearch, swizzle_search, swizzle_table
 
-__all__ = ["SwizzleSearch", "banks", "swizzle_search", "swizzle_table"]
+__all__ = [
+    "Misfit", "SwizzleSearch", "banks", "block_formats", "chips", "decode", "occupancy", "packing",
+    "pool", "rates", "registers", "smem", "swizzle_search", "swizzle_table", "tmem", "traffic",
+]
