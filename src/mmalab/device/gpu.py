@@ -28,6 +28,8 @@ __all__ = ["Buffers", "Code", "Gpu", "buffers", "open_gpu"]
 PATIENCE_S = 60.0
 #: Dynamic shared memory that needs no opting in.
 _PLAIN_SHARED = 48 * 1024
+#: Bytes that a parameter block is aligned to.
+_MAP_ALIGN = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +87,31 @@ class Gpu:
             DriverError: the launch is refused, or the kernel faults.
             ToolError: it does not return in time.
         """
-        self._allow_shared(code, shape.dynamic_shared)
-        # A memory of its own: the parameters of tensor maps are read from 64-byte aligned places.
-        held = ctypes.create_string_buffer(block, max(len(block), 1))
-        base = ctypes.addressof(held)
-        pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + at for at in offsets))
-        config = self._config(shape)
         start, end = (call(self.driver.cuEventCreate, 0) for _ in range(2))
         try:
             call(self.driver.cuEventRecord, start, self.stream.handle)
-            call(self.driver.cuLaunchKernelEx, config, code.handle, ctypes.addressof(pointers), 0)
+            self.enqueue(code, shape, block, offsets)
             call(self.driver.cuEventRecord, end, self.stream.handle)
-            self._wait(code.name)
+            self.wait(code.name)
             return float(call(self.driver.cuEventElapsedTime, start, end))
         finally:
             for event in (start, end):
                 self.driver.cuEventDestroy(event)
+
+    def enqueue(self, code: Code, shape: Shape, block: bytes, offsets: Sequence[int]) -> None:
+        """Launch with a parameter block on the stream (or into its capture), and do not wait.
+
+        Raises:
+            DriverError: the launch is refused.
+        """
+        self._allow_shared(code, shape.dynamic_shared)
+        # A memory of its own: the parameters of tensor maps are read from 64-byte aligned places.
+        held = ctypes.create_string_buffer(len(block) + _MAP_ALIGN)
+        base = -(-ctypes.addressof(held) // _MAP_ALIGN) * _MAP_ALIGN
+        ctypes.memmove(base, block, len(block))
+        pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + at for at in offsets))
+        call(self.driver.cuLaunchKernelEx, self._config(shape), code.handle,
+             ctypes.addressof(pointers), 0)
 
     def _allow_shared(self, code: Code, size: int) -> None:
         if size <= _PLAIN_SHARED:
@@ -136,8 +147,13 @@ class Gpu:
             config.numAttrs = 1
         return config
 
-    def _wait(self, name: str) -> None:
-        """Until the stream is idle, but not for ever."""
+    def wait(self, name: str) -> None:
+        """Until the stream is idle, but not for ever; `name` is what runs there.
+
+        Raises:
+            DriverError: a kernel faulted.
+            ToolError: it does not return in time.
+        """
         end = time.monotonic() + PATIENCE_S
         busy = self.driver.CUresult.CUDA_ERROR_NOT_READY
         while True:

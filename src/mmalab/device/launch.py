@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from mmalab.device.driver import DriverError
 from mmalab.device.faults import fault
-from mmalab.device.gpu import Code, Gpu, buffers, open_gpu
-from mmalab.device.signature import Extent, Shape, read_shape, read_signature
+from mmalab.device.gpu import Buffers, Code, Gpu, buffers, open_gpu
+from mmalab.device.signature import Extent, Shape, Signature, read_shape, read_signature
 from mmalab.emulator.arguments import as_array, bind
 from mmalab.emulator.memory import AddressSpace
 from mmalab.emulator.program import Program
@@ -34,7 +34,7 @@ from mmalab.ptx.nodes import Module
 from mmalab.toolchain import assemble, tools
 from mmalab.toolchain.assembler import retarget_text
 
-__all__ = ["Launch", "code_target", "launch"]
+__all__ = ["Launch", "Loaded", "code_target", "launch", "load"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +69,67 @@ def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | N
         ToolError: no GPU, driver or cuda-core; ptxas refuses the text; the kernel faults.
     """
     own = kernel if isinstance(kernel, Kernel) else None
-    given = args
-    if own is not None:
-        args = list(own.values(args))
+    values = list(own.values(args)) if own else args
+    device = open_gpu(gpu)
+    loaded = load(device, kernel, entry=entry, grid=grid, block=block, cluster=cluster,
+                  dynamic_shared=dynamic_shared, target=target, toolkit=toolkit)
+    with buffers(device) as held:
+        parameters = loaded.bind(values, held)
+        try:
+            milliseconds = device.run(loaded.code, loaded.shape, parameters, loaded.offsets)
+            held.bring_back(_inputs(own, args))
+        except DriverError as failed:
+            raise fault(failed, f"{device.name} ({device.chip})", loaded.signature, loaded.shape,
+                        loaded.text, values) from failed
+    return Launch(loaded.signature.entry, device.name, loaded.target, loaded.compiler,
+                  loaded.shape, milliseconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A kernel that is ready to be launched on one device, again and again."""
+
+    code: Code
+    shape: Shape
+    signature: Signature
+    target: str
+    compiler: str
+    text: str
+
+    @property
+    def offsets(self) -> list[int]:
+        """Where each parameter begins in the block."""
+        return [offset for offset, _, _, _ in self.signature.params]
+
+    def bind(self, values: Sequence[Any], held: Buffers) -> bytes:
+        """The parameter block for the entry's own values; arrays are placed by `held`.
+
+        Raises:
+            UsageError: values that do not fit the parameters.
+        """
+        return bind(cast("Program", self.signature), values, cast("AddressSpace", held))
+
+
+def load(device: Gpu, kernel: Kernel | Module | str, *, entry: str | None = None,
+         grid: Extent | None = None, block: Extent | None = None,
+         cluster: Extent | None = None, dynamic_shared: int | None = None,
+         target: str | None = None, toolkit: str | None = None) -> Loaded:
+    """Assemble a kernel for `device` and load it there; arguments as of :func:`launch`.
+
+    Raises:
+        UsageError: launch or target that do not fit the kernel or the device.
+        ToolError: ptxas or the driver refuses it.
+    """
+    own = kernel if isinstance(kernel, Kernel) else None
     text = own.ptx if own else str(kernel)
     module = kernel if isinstance(kernel, Module) else parse(text)
     signature = read_signature(module, entry or (own.entry if own else None))
     shape = read_shape(signature, own, grid=grid, block=block, cluster=cluster,
                        dynamic_shared=dynamic_shared)
-    device = open_gpu(gpu)
     device.enter()
     wanted = code_target(module.target, device.chip, target)
     code, compiler = _code(device, text, signature.entry, wanted, toolkit)
-    with buffers(device) as held:
-        parameters = bind(cast("Program", signature), args, cast("AddressSpace", held))
-        offsets = [offset for offset, _, _, _ in signature.params]
-        try:
-            milliseconds = device.run(code, shape, parameters, offsets)
-            held.bring_back(_inputs(own, given))
-        except DriverError as failed:
-            raise fault(failed, f"{device.name} ({device.chip})", signature, shape, text,
-                        given) from failed
-    return Launch(signature.entry, device.name, wanted, compiler, shape, milliseconds)
+    return Loaded(code, shape, signature, wanted, compiler, text)
 
 
 def code_target(own: str, chip: str, asked: str | None) -> str:
