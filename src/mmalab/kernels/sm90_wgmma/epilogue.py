@@ -1,0 +1,194 @@
+"""From the accumulators to C: three ways out, each with what it asks of the tile.
+
+The accumulator of thread (t, g) of warp w holds rows g and g + 8 of the warp's 16, columns 2 t and
+2 t + 1 of every eight. C is row-major.
+
+=========  =========================================================================================
+pairs      two neighbours a store: any N, half-filled sectors
+permuted   B's tensor map has dealt the columns out (see `maps`), so a thread's registers are 16
+           consecutive bytes: full sectors, no shared memory, no barrier
+staged     stmatrix into swizzled shared memory, then one TMA store per panel, read while the group
+           goes on to its next tile
+=========  =========================================================================================
+"""
+
+from __future__ import annotations
+
+from mmalab.kernels.placement import emit_layout
+from mmalab.kernels.sm90_wgmma.maps import panel_columns
+from mmalab.kernels.sm90_wgmma.plan import GROUP
+from mmalab.kernels.sm90_wgmma.problem import Problem
+from mmalab.layouts import TMA_SWIZZLES, Layout, compose
+from mmalab.ptx.builder import KernelBuilder
+from mmalab.ptx.nodes import Register
+
+__all__ = ["Direct", "Staged", "packed"]
+
+Sums = list[list[Register]]
+
+
+def packed(b: KernelBuilder, problem: Problem, registers: list[Register]) -> list[Register]:
+    """Accumulators as words of C: rounded to nearest even and paired where C has 16 bits."""
+    if problem.out_bytes == 4 or problem.recipe.accumulator == "f16":
+        return registers
+    words = b.regs("b32", len(registers) // 2)
+    for word, low, high in zip(words, registers[::2], registers[1::2], strict=True):
+        b.emit(f"cvt.rn.{problem.out}x2.f32", word, high, low)
+    return words
+
+
+class Lanes:
+    """Where a thread's first element of C lies in its group's rows."""
+
+    def __init__(self, b: KernelBuilder) -> None:
+        thread = b.mov("u32", b.tid.x)
+        self.quad = b.and_("b32", thread, 3)
+        row = b.and_("b32", b.shr("u32", thread, 2), 7)
+        warp = b.and_("b32", b.shr("u32", thread, 5), 3)
+        self.row = b.mad_lo("u32", warp, 16, row)
+
+
+class Direct:
+    """Stores "pairs" and "permuted": registers to global memory."""
+
+    def __init__(self, b: KernelBuilder, problem: Problem, c: Register, group: Register) -> None:
+        self.b, self.problem, self.c, self.group = b, problem, c, group
+        self.lanes = Lanes(b)
+        self.permuted = problem.plan.store == "permuted"
+        #: Columns that come from one set of registers, and neighbours of a thread among them.
+        self.deal = problem.deal if self.permuted else 8
+        self.each = self.deal // 4
+
+    def store(self, sums: Sums, m: Register, n: Register) -> None:
+        """Write the group's part of the tile at (m, n)."""
+        b, problem, plan = self.b, self.problem, self.problem.plan
+        row = b.add("u32", m, self.lanes.row)
+        if plan.schedule == "cooperative" and plan.groups > 1:
+            row = b.mad_lo("u32", self.group, plan.group_rows, row)
+        column = b.mad_lo("u32", self.lanes.quad, self.each, n)
+        place = b.mad_wide("u32", row, problem.n * problem.out_bytes, self.c)
+        place = b.add("u64", place, b.mul_wide("u32", column, problem.out_bytes))
+        for block, registers in enumerate(sums):
+            words = packed(b, problem, registers)
+            for half in (0, 1):
+                down = block * 64 + half * 8
+                inside = (b.setp("lt", "u32", b.add("u32", row, down), problem.m)
+                          if problem.edges[0] else None)
+                line = b.add("u64", place, down * problem.n * problem.out_bytes)
+                self._row(line, words, half, column, inside)
+
+    def _row(self, line: Register, words: list[Register], half: int, column: Register,
+             inside: Register | None) -> None:
+        """One row of the thread's: its words in every `deal` columns."""
+        problem = self.problem
+        per = 2 * problem.out_bytes // 4  # words of two neighbours
+        for first in range(0, problem.plan.tile[1], self.deal):
+            held: list[Register] = []
+            for eight in range(first // 8, (first + self.deal) // 8):
+                at = (2 * eight + half) * per
+                held += words[at : at + per]
+            self._put(line, held, first, column, inside)
+
+    def _put(self, line: Register, held: list[Register], first: int, column: Register,
+             inside: Register | None) -> None:
+        """One store of neighbours; where rows of C begin at odd elements, one of each."""
+        problem = self.problem
+        kind = problem.recipe.register if problem.out_bytes == 4 else "b32"
+        if not self.permuted and problem.n % 2:
+            singles, kind = self._singles(held)
+            for at, value in enumerate(singles):
+                self._one(line, [value], kind, first + at, column, inside)
+            return
+        self._one(line, held, kind, first, column, inside)
+
+    def _singles(self, held: list[Register]) -> tuple[list[Register], str]:
+        if self.problem.out_bytes == 4:
+            return held, self.problem.recipe.register
+        b, (word,) = self.b, held
+        halves = b.regs("b16", 2)
+        b.emit("mov.b32", halves, word)
+        return halves, "b16"
+
+    def _one(self, line: Register, held: list[Register], kind: str, first: int, column: Register,
+             inside: Register | None) -> None:
+        b, problem = self.b, self.problem
+        if problem.edges[1]:
+            at = b.add("u32", column, first)
+            inside = (b.setp("lt", "u32", at, problem.n) if inside is None else
+                      b.setp("lt.and", "u32", at, problem.n, inside))
+        width = f"v{len(held)}." if len(held) > 1 else ""
+        value = held if len(held) > 1 else held[0]
+        place = b.at(line, first * problem.out_bytes)
+        if inside is None:
+            b.st(f"global.{width}{kind}", place, value)
+            return
+        with b.guard(inside):
+            b.st(f"global.{width}{kind}", place, value)
+
+
+class Staged:
+    """Store "staged": 64 rows at a time through shared memory and TMA."""
+
+    def __init__(self, b: KernelBuilder, problem: Problem, c: Register, group: Register,
+                 shared: Register) -> None:
+        self.b, self.problem, self.c, self.group = b, problem, c, group
+        self.columns = panel_columns(problem)
+        self.pitch = self.columns * problem.out_bytes
+        thread = b.mov("u32", b.tid.x)
+        within = b.and_("b32", thread, GROUP - 1)
+        self.leads = b.setp("eq", "u32", within, 0)
+        size = problem.plan.staging_bytes(problem.out_bytes)
+        self.base = b.mad_lo("u32", group, size, shared)
+        self.barrier = b.add("u32", group, 1)
+        self.places = self._places(within)
+
+    def _places(self, within: Register) -> list[Register]:
+        """Of each pair of eights in a panel, the line that the lane names to stmatrix."""
+        b = self.b
+        # lane -> line of the warp's 16 and byte: matrices (0, 0), (8, 0), (0, 16), (8, 16)
+        lanes = Layout((8, 2, 2, 4), (1, 8, 64 * 16, 16))
+        panel = Layout((64, self.pitch), (self.pitch, 1))
+        swizzle = TMA_SWIZZLES[f"{self.pitch}B"]
+        first = b.add("u32", self.base, emit_layout(b, compose(swizzle, compose(panel, lanes)),
+                                                    within))
+        return [b.xor("b32", first, at * 32) if at else first for at in range(self.pitch // 32)]
+
+    def store(self, sums: Sums, m: Register, n: Register) -> None:
+        """Write the group's part of the tile at (m, n); TMA reads on after this."""
+        b, problem, plan = self.b, self.problem, self.problem.plan
+        row = m
+        if plan.schedule == "cooperative" and plan.groups > 1:
+            row = b.mad_lo("u32", self.group, plan.group_rows, m)
+        for block, registers in enumerate(sums):
+            words = packed(b, problem, registers)
+            with b.guard(self.leads):
+                b.emit("cp.async.bulk.wait_group.read", 0)
+            b.emit("bar.sync", self.barrier, GROUP)
+            self._lay_out(words)
+            b.emit("fence.proxy.async.shared::cta")
+            b.emit("bar.sync", self.barrier, GROUP)
+            with b.when(self.leads):
+                self._leave(b.add("u32", row, block * 64) if block else row, n)
+
+    def _lay_out(self, words: list[Register]) -> None:
+        b, panel = self.b, 64 * self.pitch
+        per = self.pitch // 32
+        for sixteen in range(self.problem.plan.tile[1] // 16):
+            number, at = divmod(sixteen, per)
+            place = b.at(self.places[at], number * panel)
+            b.emit("stmatrix.sync.aligned.m8n8.x4.shared.b16", place,
+                   words[4 * sixteen : 4 * sixteen + 4])
+
+    def _leave(self, row: Register, n: Register) -> None:
+        b = self.b
+        for at in range(self.problem.plan.tile[1] // self.columns):
+            column = b.add("u32", n, at * self.columns) if at else n
+            target = b.at(self.c, coordinates=[column, row])
+            b.emit("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group", target,
+                   b.at(self.base, at * 64 * self.pitch))
+        b.emit("cp.async.bulk.commit_group")
+
+    def finish(self) -> None:
+        """Nothing that was stored is still being read."""
+        with self.b.guard(self.leads):
+            self.b.emit("cp.async.bulk.wait_group", 0)

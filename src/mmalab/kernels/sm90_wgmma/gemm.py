@@ -1,0 +1,236 @@
+"""C = A B on Hopper: a ring of TMA copies, warpgroups that multiply, and tiles dealt out to SMs.
+
+One warpgroup fills the ring, the others multiply; nobody else waits::
+
+    fill:       for each tile, for each slice of K:  wait empty; TMA of A and B
+    multiply:   for each tile:  for each slice: wait full; wgmma; release the slice before
+                                store C while the ring fills with the next tile
+
+Sizes are constants of the code; tensor maps clip what lies outside the matrices, so M, N and K need
+not fit the tiles.
+
+    >>> kernel = gemm(8192, 8192, 8192)
+    >>> kernel.grid, kernel.block, kernel.facts["tile"]
+    ((132, 1, 1), (384, 1, 1), (128, 256, 64))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mmalab import isa
+from mmalab.kernels.arguments import check_arrays
+from mmalab.kernels.sm90_wgmma.epilogue import Direct, Staged
+from mmalab.kernels.sm90_wgmma.mainloop import Mainloop
+from mmalab.kernels.sm90_wgmma.maps import maps_of, prepare
+from mmalab.kernels.sm90_wgmma.order import emit_tile
+from mmalab.kernels.sm90_wgmma.plan import Plan
+from mmalab.kernels.sm90_wgmma.problem import Problem
+from mmalab.kernels.sm90_wgmma.producer import Producer
+from mmalab.kernels.sm90_wgmma.recipe import recipe
+from mmalab.kernels.sm90_wgmma.results import product
+from mmalab.kernels.sm90_wgmma.ring import Barriers
+from mmalab.ptx.builder import KernelBuilder
+from mmalab.ptx.kernel import Kernel
+from mmalab.ptx.nodes import Register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["gemm"]
+
+
+def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
+         accumulate: str | None = None, plan: Plan | None = None) -> Kernel:
+    """C = A x B^T: A is M x K, B is stored N x K, C is M x N, all row-major.
+
+    Args:
+        m, n, k: sizes; rows of A and B are a multiple of 16 bytes.
+        dtype: bf16, f16, tf32, e4m3, e5m2 or s8.
+        out: type of C: the accumulator's, or bf16 or f16 of an f32 one. None: bf16 for bf16, f16
+            for f16, else the accumulator's.
+        accumulate: f32 or f16, s32 for s8; None is f32 (s32).
+        plan: tile, stages, cluster, schedule; None chooses.
+
+    Raises:
+        UsageError: sizes, types or choices that no such kernel has, with the nearest that have.
+    """
+    row = recipe(dtype, accumulate)
+    if out is None:
+        out = dtype if dtype in row.outputs else row.accumulator
+    problem = Problem(m, n, k, row, out, plan or Plan())
+    name = _name(problem)
+    return Kernel(
+        name=name,
+        ptx=_Writer(problem, name).text(),
+        entry=name,
+        grid=problem.grid,
+        block=(problem.plan.threads, 1, 1),
+        params=problem.params,
+        target="sm_90a",
+        cluster=(problem.plan.ctas, 1, 1),
+        dynamic_shared=problem.plan.shared_bytes(problem.out_bytes),
+        reference=partial(product, problem=problem),
+        validate=partial(check_arrays, name, problem.params),
+        prepare=partial(prepare, problem),
+        facts=_facts(problem),
+    )
+
+
+def _name(problem: Problem) -> str:
+    plan, row = problem.plan, problem.recipe
+    sizes = ("{}x{}".format(*pair) for pair in (plan.tile, plan.cluster))
+    return "_".join(("wgmma", row.dtype, row.accumulator, problem.out, *sizes,
+                     f"{plan.stages}stages", plan.schedule, plan.store,
+                     f"{problem.m}x{problem.n}x{problem.k}"))
+
+
+def _facts(problem: Problem) -> Mapping[str, Any]:
+    plan, row = problem.plan, problem.recipe
+    return {
+        "tile": (*plan.tile, problem.values),
+        "stages": plan.stages,
+        "cluster": plan.cluster,
+        "groups": plan.groups,
+        "schedule": plan.schedule,
+        "store": plan.store,
+        "shared_bytes": plan.shared_bytes(problem.out_bytes),
+        "instruction": row.key(plan.tile[1]),
+        "instruction_k": row.k,
+        "unit": row.unit,
+        "registers": plan.registers,
+        "slices": problem.slices,
+        "tiles": problem.tiles,
+        "maps": maps_of(problem),
+        "flops": 2 * problem.m * problem.n * problem.k,
+    }
+
+
+class _Writer:
+    """Writes the kernel of one problem."""
+
+    def __init__(self, problem: Problem, name: str) -> None:
+        self.problem, self.plan = problem, problem.plan
+        self.b = KernelBuilder(name, target="sm_90a", version=(8, 0), arity=isa.find)
+
+    def text(self) -> str:
+        """The PTX."""
+        b, plan = self.b, self.plan
+        self._parameters()
+        b.reqntid(plan.threads)
+        b.minnctapersm(1)
+        if plan.ctas > 1:
+            b.reqnctapercluster(plan.ctas)
+        self.shared = b.mov("u32", b.dynamic_shared(align=1024))
+        self.thread = b.mov("u32", b.tid.x)
+        staging = plan.groups * plan.staging_bytes(self.problem.out_bytes)
+        behind = plan.stages * plan.stage_bytes
+        self.staging = b.add("u32", self.shared, behind)
+        self.barriers = Barriers(b, self.problem, b.add("u32", self.shared, behind + staging))
+        self.rank = b.mov("u32", b.cluster_ctarank) if plan.ctas > 1 else None
+        self._begin()
+        group = b.shfl("idx.b32", b.shr("u32", self.thread, 7), 0, 31, -1)
+        fill, end = b.label("fill"), b.label("end")
+        b.branch(fill, b.setp("ge", "u32", group, plan.groups))
+        self._multiply(group)
+        b.branch(end, uniform=True)
+        b.place(fill)
+        self._fill()
+        b.place(end)
+        self._end()
+        return b.text()
+
+    def _parameters(self) -> None:
+        """Tensor maps as generic addresses, C as a global one where it is not a map."""
+        b, mapped = self.b, maps_of(self.problem)
+        self.maps: dict[str, Register] = {}
+        for name in ("a", "b", "c"):
+            if name in mapped:
+                param = b.param(name, "b8", dims=[128], align=64)
+                self.maps[name] = b.cvta("param.u64", b.mov("u64", param))
+            else:
+                pointer = b.param(name, "u64")
+                self.c = b.cvta("to.global.u64", b.load_param(pointer))
+
+    def _begin(self) -> None:
+        """Barriers, seen by the whole cluster."""
+        b, plan = self.b, self.plan
+        readers = 1 if plan.schedule == "pingpong" else plan.groups
+        with b.when(b.setp("eq", "u32", self.thread, 0)):
+            for address in self.maps.values():
+                b.emit("prefetch.tensormap", b.at(address))
+            self.barriers.start(1, readers * plan.ctas)
+            b.emit("fence.mbarrier_init.release.cluster")
+        self._meet()
+
+    def _meet(self) -> None:
+        b = self.b
+        if self.plan.ctas > 1:
+            b.emit("barrier.cluster.arrive.release.aligned")
+            b.emit("barrier.cluster.wait.acquire.aligned")
+        else:
+            b.emit("bar.sync", 0)
+
+    @contextmanager
+    def _tiles(self, first: Register | None = None, every: int = 1) -> Iterator[
+            tuple[Register, Register]]:
+        """A loop over the cluster's tiles: from the `first`-th, each `every`-th."""
+        b, problem, plan = self.b, self.problem, self.plan
+        at = b.mov("u32", b.ctaid.x)
+        if plan.ctas > 1:
+            at = b.shr("u32", at, plan.ctas.bit_length() - 1)
+        if not plan.persistent and every == 1:
+            yield emit_tile(b, problem, at, self.rank)
+            return
+        if first is not None:
+            at = b.mad_lo("u32", first, problem.clusters, at)
+        with b.loop(problem.work, at, problem.clusters * every, dtype="u32", unroll=False) as tile:
+            yield emit_tile(b, problem, tile, self.rank)
+
+    def _fill(self) -> None:
+        b, plan = self.b, self.plan
+        registers = plan.registers
+        if registers is not None:
+            b.emit("setmaxnreg.dec.sync.aligned.u32", registers[0])
+        with b.when(b.setp("eq", "u32", self.thread, 128 * plan.groups)):
+            producer = Producer(b, self.problem, self.barriers, self.shared, self.maps, self.rank)
+            with self._tiles() as (m, n):
+                producer.tile(m, n)
+
+    def _multiply(self, group: Register) -> None:
+        b, plan = self.b, self.plan
+        if plan.registers is not None:
+            b.emit("setmaxnreg.inc.sync.aligned.u32", plan.registers[1])
+        loop = Mainloop(b, self.problem, self.barriers, self.shared, group)
+        if plan.store == "staged":
+            way: Direct | Staged = Staged(b, self.problem, self.maps["c"], group, self.staging)
+        else:
+            way = Direct(b, self.problem, self.c, group)
+        turns = plan.groups if plan.schedule == "pingpong" else 1
+        if turns > 1:
+            self._skip_to(loop, group)
+        with self._tiles(group if turns > 1 else None, turns) as (m, n):
+            loop.tile()
+            way.store(loop.sums, m, n)
+            if turns > 1:
+                loop.cursor.skip(self.problem.slices * (turns - 1))
+        if isinstance(way, Staged):
+            way.finish()
+
+    def _skip_to(self, loop: Mainloop, group: Register) -> None:
+        """The second group begins behind the first one's tile, the third behind both."""
+        b = self.b
+        for number in range(1, self.plan.groups):
+            with b.when(b.setp("ge", "u32", group, number)):
+                loop.cursor.skip(self.problem.slices)
+
+    def _end(self) -> None:
+        """Nobody leaves while another CTA of the cluster may still signal its barriers."""
+        b = self.b
+        if self.plan.ctas > 1:
+            b.emit("barrier.cluster.arrive.release")
+            b.emit("barrier.cluster.wait.acquire")
+        b.emit("ret")

@@ -1,0 +1,120 @@
+"""The warpgroups that multiply: wgmma over the slices of a tile, one group of them in flight.
+
+    slice 0:   wait full;  4 k-steps, the first with scale-d = 0;           commit
+    slice i:   wait full;  4 k-steps;  commit;  wait for slice i - 1;  release its stage
+    last:      wait for it;  release
+
+Between two groups of products the registers of the sums are never touched, so that ptxas leaves
+the products asynchronous.
+"""
+
+from __future__ import annotations
+
+from mmalab.kernels.sm90_wgmma.plan import SLICE
+from mmalab.kernels.sm90_wgmma.problem import Problem
+from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor, Turns
+from mmalab.ptx.builder import KernelBuilder
+from mmalab.ptx.nodes import Register
+
+__all__ = ["Mainloop", "swizzled_descriptor"]
+
+Sums = list[list[Register]]
+#: Bytes of a line that one instruction takes.
+_STEP = 32
+
+
+def swizzled_descriptor() -> int:
+    """A K-major tile of 128-byte lines, 128B swizzle, but for its address: groups of 8 lines are
+    1024 bytes apart."""
+    leading, stride, swizzle = 1, 1024 >> 4, 1
+    return leading << 16 | stride << 32 | swizzle << 62
+
+
+class Mainloop:
+    """One group's products; `group` is its number in the CTA."""
+
+    def __init__(self, b: KernelBuilder, problem: Problem, barriers: Barriers, shared: Register,
+                 group: Register) -> None:
+        self.b, self.problem, self.barriers = b, problem, barriers
+        plan, row = problem.plan, problem.recipe
+        self.cursor = Cursor(b, barriers)
+        halves = row.accumulator == "f16"
+        each = plan.tile[1] // (4 if halves else 2)
+        self.sums: Sums = [b.regs(row.register, each) for _ in range(plan.blocks)]
+        self.key, self.tail = row.key(plan.tile[1]), row.tail(plan.tile[1])
+        self._descriptors(shared, group)
+        self._releases()
+        self.turns = Turns(b, barriers, group) if plan.schedule == "pingpong" else None
+
+    def _descriptors(self, shared: Register, group: Register) -> None:
+        b, plan = self.b, self.problem.plan
+        own = shared
+        if plan.schedule == "cooperative" and plan.groups > 1:
+            own = b.mad_lo("u32", group, plan.group_rows * SLICE, shared)
+        behind = b.add("u32", shared, plan.a_bytes)
+        self.descriptors = [
+            b.or_("b64", b.cvt("u64.u32", b.shr("u32", place, 4)), swizzled_descriptor())
+            for place in (own, behind)]
+
+    def _releases(self) -> None:
+        """Which thread arrives where: thread i of a group at the barriers of CTA i."""
+        b, plan = self.b, self.problem.plan
+        thread = b.and_("b32", b.mov("u32", b.tid.x), 127)
+        self.leads = b.setp("eq", "u32", thread, 0)
+        self.releases = b.setp("lt", "u32", thread, plan.ctas)
+        self.released = b.add("u32", self.barriers.base, self.barriers.empty_at)
+        if plan.ctas > 1:
+            which = b.min("u32", thread, plan.ctas - 1)
+            own, self.released = self.released, b.reg("u32")
+            b.emit("mapa.shared::cluster.u32", self.released, own, which)
+
+    def release(self, stage: Register) -> None:
+        """The stage may be filled again, as far as this group is concerned."""
+        b = self.b
+        place = b.mad_lo("u32", stage, 8, self.released)
+        space = "cluster" if self.problem.plan.ctas > 1 else "cta"
+        with b.guard(self.releases):
+            b.emit(f"mbarrier.arrive.shared::{space}.b64", b.sink, b.at(place))
+
+    def tile(self) -> None:
+        """All slices of a tile; the sums are complete afterwards."""
+        b, slices = self.b, self.problem.slices
+        before = b.reg("u32")
+        if self.turns is not None:
+            self.turns.take()
+        self._slice(before, first=True)
+        if slices > 1:
+            with b.loop(slices - 1, unroll=False):
+                held = b.mov("u32", before)
+                self._slice(before, first=False)
+                b.emit("wgmma.wait_group.sync.aligned", 1)
+                self.release(held)
+        if self.turns is not None:
+            self.turns.give(self.leads)
+        b.emit("wgmma.wait_group.sync.aligned", 0)
+        self.release(before)
+
+    def _slice(self, before: Register, *, first: bool) -> None:
+        b, cursor = self.b, self.cursor
+        cursor.wait_full()
+        b.emit("wgmma.fence.sync.aligned")
+        self.products(self.sums, first=first)
+        b.emit("wgmma.commit_group.sync.aligned")
+        b.mov("u32", cursor.stage, out=before)
+        cursor.advance()
+
+    def products(self, sums: Sums, *, first: bool) -> None:
+        """The k-steps of the stage; `first`: the sums begin."""
+        b, plan = self.b, self.problem.plan
+        stage = plan.stage_bytes >> 4
+        a, right = (b.mad_wide("u32", self.cursor.stage, stage, place)
+                    for place in self.descriptors)
+        again = b.setp("ne", "u32", b.mov("u32", 1), 0)
+        never = b.setp("ne", "u32", b.mov("u32", 0), 0) if first else again
+        for step in range(self.problem.steps):
+            ahead = step * _STEP >> 4
+            of_b = b.add("u64", right, ahead) if ahead else right
+            for block, registers in enumerate(sums):
+                offset = ahead + (block * 64 * SLICE >> 4)
+                of_a = b.add("u64", a, offset) if offset else a
+                b.emit(self.key, registers, of_a, of_b, never if step == 0 else again, *self.tail)

@@ -1,0 +1,95 @@
+"""The tensor maps of a product: how boxes of A, B and C lie in global memory.
+
+A box of an operand is 128 bytes of K by the lines that one CTA copies. With store "permuted" B's
+lines are dealt out: line ``b + 2 t + 8 j`` of 32 in shared memory, which is column n of wgmma, is
+column ``8 t + 2 j + b`` of C, so that thread t of a quad, which holds columns 2 t and 2 t + 1 of
+every eight, holds eight neighbours of C::
+
+    dims    (K, 2, 4, 4, N / 32)     innermost first: k, b, t, j, and the 32 columns
+    strides (   1, 8, 2, 32) lines
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mmalab.kernels.sm90_wgmma.plan import SLICE
+from mmalab.kernels.sm90_wgmma.problem import Problem
+from mmalab.tensormap.tensor_map import TensorMap
+
+__all__ = ["MapShape", "maps_of", "panel_columns", "prepare"]
+
+
+@dataclass(frozen=True, slots=True)
+class MapShape:
+    """A tensor map without its array: sizes innermost first, strides in bytes."""
+
+    argument: str
+    dtype: str
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: str
+
+    @property
+    def rank(self) -> int:
+        """Dimensions."""
+        return len(self.dims)
+
+    def over(self, array: Any) -> TensorMap:
+        """The map over an array."""
+        return TensorMap.tiled(array, box=self.box, swizzle=self.swizzle, dims=self.dims,
+                               strides=self.strides, dtype=self.dtype, l2_promotion="256B")
+
+
+def panel_columns(problem: Problem) -> int:
+    """Columns of C in one box that leaves: what a swizzle's span holds and the tile divides."""
+    columns = problem.plan.tile[1]
+    most = SLICE // problem.out_bytes
+    return next(size for size in (most, most // 2, most // 4) if columns % size == 0)
+
+
+def maps_of(problem: Problem) -> dict[str, MapShape]:
+    """The maps by parameter: of a and b, and of c where it is stored by TMA."""
+    plan = problem.plan
+    a_lines, b_lines = plan.tile[0] // plan.cluster[1], plan.tile[1] // plan.cluster[0]
+    made = {
+        "a": _operand(problem, "a", problem.m, a_lines),
+        "b": (_dealt(problem, b_lines) if plan.store == "permuted" else
+              _operand(problem, "b", problem.n, b_lines)),
+    }
+    if plan.store == "staged":
+        columns = panel_columns(problem)
+        made["c"] = MapShape("c", problem.out, (problem.n, problem.m),
+                             (problem.n * problem.out_bytes,), (columns, 64),
+                             f"{columns * problem.out_bytes}B")
+    return made
+
+
+def _words(problem: Problem) -> str:
+    """The map's element type: tf32 travels as it is, wgmma leaves out the low bits."""
+    return "f32" if problem.recipe.dtype == "tf32" else problem.recipe.dtype
+
+
+def _operand(problem: Problem, name: str, lines: int, box_lines: int) -> MapShape:
+    pitch = problem.k * problem.recipe.bytes
+    return MapShape(name, _words(problem), (problem.k, lines), (pitch,),
+                    (problem.values, box_lines), "128B")
+
+
+def _dealt(problem: Problem, box_lines: int) -> MapShape:
+    pitch, deal = problem.k * problem.recipe.bytes, problem.deal
+    each = deal // 4
+    return MapShape(
+        "b", _words(problem), (problem.k, 2, 4, each // 2, problem.n // deal),
+        (pitch, each * pitch, 2 * pitch, deal * pitch),
+        (problem.values, 2, 4, each // 2, box_lines // deal), "128B")
+
+
+def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:
+    """From [a, b, c] to the entry's parameters."""
+    maps = maps_of(problem)
+    return [maps[param.name].over(value) if param.name in maps else value
+            for param, value in zip(problem.params, args, strict=True)]

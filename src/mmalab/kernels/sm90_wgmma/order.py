@@ -1,0 +1,54 @@
+"""Which tile comes when: bands of rows, so that tiles computed at a time share operands in L2.
+
+Within a band the row runs fastest, then the column; a band of 2,048 rows by as many columns as the
+SMs reach is about square.
+
+    >>> rows_of(64, 16)            # cluster tiles along M, of them in a band
+    [16, 16, 16, 16]
+"""
+
+from __future__ import annotations
+
+from mmalab.kernels.sm90_wgmma.problem import Problem
+from mmalab.ptx.builder import KernelBuilder
+from mmalab.ptx.nodes import Register
+
+__all__ = ["band_rows", "emit_tile", "rows_of"]
+
+
+def rows_of(tiles: int, band: int) -> list[int]:
+    """Rows of cluster tiles in each band, the last perhaps with fewer."""
+    return [min(band, tiles - at) for at in range(0, tiles, band)]
+
+
+def band_rows(problem: Problem) -> int:
+    """Cluster tiles in a band."""
+    height = problem.plan.tile[0] * problem.plan.cluster[0]
+    return max(1, min(problem.plan.band // height, problem.cluster_tiles[0]))
+
+
+def emit_tile(b: KernelBuilder, problem: Problem, at: Register,
+              rank: Register | None) -> tuple[Register, Register]:
+    """The first row and column of C of tile number `at`, for the CTA of this rank in its cluster.
+
+    `rank` None means that there are no clusters.
+    """
+    plan = problem.plan
+    down, across = problem.cluster_tiles
+    band = band_rows(problem)
+    number = b.div("u32", at, band * across)
+    rest = b.sub("u32", at, b.mul_lo("u32", number, band * across))
+    first = b.mul_lo("u32", number, band)
+    if down % band:
+        rows: Register | int = b.min("u32", b.sub("u32", b.mov("u32", down), first), band)
+    else:
+        rows = band
+    column = b.div("u32", rest, rows)
+    row = b.add("u32", first, b.sub("u32", rest, b.mul_lo("u32", column, rows)))
+    m = b.mul_lo("u32", row, plan.tile[0] * plan.cluster[0])
+    n = b.mul_lo("u32", column, plan.tile[1] * plan.cluster[1])
+    if rank is not None and plan.cluster[0] > 1:
+        m = b.mad_lo("u32", rank, plan.tile[0], m)
+    if rank is not None and plan.cluster[1] > 1:
+        n = b.mad_lo("u32", rank, plan.tile[1], n)
+    return m, n

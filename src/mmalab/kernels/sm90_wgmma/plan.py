@@ -1,0 +1,162 @@
+"""The choices that one kernel is made of, and what each costs in shared memory and registers.
+
+A CTA computes `tile` of C. Slices of K, 128 bytes of every line, travel through a ring of `stages`
+in shared memory: one warpgroup fills it, `groups` others multiply.
+
+    >>> plan = Plan(tile=(128, 256), stages=4, cluster=(2, 1))
+    >>> plan.stage_bytes, plan.threads, plan.registers     # bytes; threads; (producer, consumer)
+    (49152, 384, (40, 232))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mmalab.errors import UsageError
+
+__all__ = ["GROUP", "MOST_SHARED", "SLICE", "STORES", "Plan"]
+
+#: Bytes of a line in one slice of K: the span of the 128-byte swizzle.
+SLICE = 128
+#: Threads of a warpgroup.
+GROUP = 128
+#: Shared memory that one block may have on sm_90.
+MOST_SHARED = 227 * 1024
+#: Barriers and what else lies behind the tiles.
+_RESERVED = 1024
+#: How C is written.
+STORES = ("permuted", "staged", "pairs")
+_WHERE = "mmalab.kernels.sm90_wgmma"
+_SCHEDULES = ("cooperative", "pingpong")
+#: Registers of a thread (producer, consumer) by consumer groups, from accumulators on.
+_REGISTERS = {2: ((200, (24, 240)), (0, (40, 232))), 3: ((0, (32, 160)),)}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One kernel's choices; `problem.Problem` checks them against sizes and types.
+
+    Attributes:
+        tile: rows and columns of C that a CTA computes at a time.
+        stages: slices of K in the ring.
+        cluster: CTAs along M and N that share what they have in common by multicast.
+        groups: warpgroups that multiply.
+        schedule: `cooperative`: the groups split a tile along M; `pingpong`: each has its own.
+        store: `permuted`: B's tensor map deals the columns out so that a thread holds 16
+            consecutive bytes of C; `staged`: stmatrix and one TMA store; `pairs`: two columns.
+        band: rows of C (about) that are finished before the next rows begin.
+        persistent: one CTA an SM that goes from tile to tile, or one CTA a tile.
+        sms: SMs to fill when persistent.
+    """
+
+    tile: tuple[int, int] = (128, 256)
+    stages: int = 4
+    cluster: tuple[int, int] = (1, 1)
+    groups: int = 2
+    schedule: str = "cooperative"
+    store: str = "permuted"
+    band: int = 2048
+    persistent: bool = True
+    sms: int = 132
+
+    def __post_init__(self) -> None:
+        if self.schedule not in _SCHEDULES:
+            raise UsageError(f"schedule {self.schedule!r}", "is not known",
+                             legal=list(_SCHEDULES), where=_WHERE)
+        if self.store not in STORES:
+            raise UsageError(f"store {self.store!r}", "is not known", legal=list(STORES),
+                             where=_WHERE)
+        if self.groups not in (1, 2, 3):
+            raise UsageError(f"groups={self.groups}", "warpgroups do not fit an SM's registers",
+                             legal=("1", "2", "3"), where=_WHERE)
+        self._check_tile()
+        self._check_cluster()
+
+    def _check_tile(self) -> None:
+        rows, columns = self.tile
+        step = 64 * (self.groups if self.schedule == "cooperative" else 1)
+        if rows % step or not step <= rows <= 256:
+            raise UsageError(f"tile {self.tile}", f"{rows} rows do not split into m64 blocks of "
+                             f"{self.groups} groups ({self.schedule})",
+                             legal=[str(r) for r in range(step, 257, step)], where=_WHERE)
+        if columns % 8 or not 8 <= columns <= 256:
+            raise UsageError(f"tile {self.tile}", "wgmma has N = 8 to 256 in steps of 8",
+                             legal="a multiple of 8 up to 256", where="PTX ISA, wgmma.mma_async")
+
+    def _check_cluster(self) -> None:
+        rows, columns = self.cluster
+        if min(self.cluster) != 1 or max(self.cluster) not in (1, 2, 4):
+            raise UsageError(f"cluster {self.cluster}", "shares one operand among 2 or 4 CTAs",
+                             legal=("(1, 1)", "(2, 1)", "(1, 2)", "(4, 1)", "(1, 4)"),
+                             where=_WHERE)
+        for lines, parts in ((self.tile[0], columns), (self.tile[1], rows)):
+            if lines % (8 * parts):
+                raise UsageError(f"{lines} lines in {parts} parts", "a part of a swizzled tile "
+                                 "begins at 8 lines", legal=f"a multiple of {8 * parts}",
+                                 where=_WHERE)
+
+    # --- shapes -----------------------------------------------------------------------------------
+
+    @property
+    def group_rows(self) -> int:
+        """Rows of C that one group multiplies."""
+        return self.tile[0] // (self.groups if self.schedule == "cooperative" else 1)
+
+    @property
+    def blocks(self) -> int:
+        """m64 blocks of one group."""
+        return self.group_rows // 64
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA: the multiplying groups, then the one that fills."""
+        return GROUP * (self.groups + 1)
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of a cluster."""
+        return self.cluster[0] * self.cluster[1]
+
+    def registers_for(self, accumulators: int) -> tuple[int, int] | None:
+        """Registers of a thread that fills and of one that multiplies; None: as launched."""
+        if self.groups not in _REGISTERS:
+            return None
+        return next(pair for least, pair in _REGISTERS[self.groups] if accumulators >= least)
+
+    @property
+    def registers(self) -> tuple[int, int] | None:
+        """The same with 32-bit accumulators."""
+        return self.registers_for(self.blocks * self.tile[1] // 2)
+
+    # --- shared memory ----------------------------------------------------------------------------
+
+    @property
+    def a_bytes(self) -> int:
+        """A's part of a stage."""
+        return self.tile[0] * SLICE
+
+    @property
+    def stage_bytes(self) -> int:
+        """A stage: A, then B."""
+        return sum(self.tile) * SLICE
+
+    def staging_bytes(self, out_bytes: int) -> int:
+        """Where each group lays out 64 rows of C before they leave."""
+        return 64 * self.tile[1] * out_bytes if self.store == "staged" else 0
+
+    def shared_bytes(self, out_bytes: int) -> int:
+        """Everything, barriers included."""
+        tiles = self.stages * self.stage_bytes + self.groups * self.staging_bytes(out_bytes)
+        return tiles + _RESERVED
+
+    def check_shared(self, out_bytes: int) -> None:
+        """Refuse more stages than an SM holds.
+
+        Raises:
+            UsageError: with the most that fit.
+        """
+        most = (MOST_SHARED - self.shared_bytes(out_bytes)) // self.stage_bytes + self.stages
+        if not 1 <= self.stages <= most:
+            raise UsageError(f"stages={self.stages}", f"of {self.stage_bytes} bytes; a CTA has "
+                             f"{MOST_SHARED} for all",
+                             legal=f"1 to {most}" if most > 0 else "a smaller tile", where=_WHERE)

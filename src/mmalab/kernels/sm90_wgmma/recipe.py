@@ -1,0 +1,96 @@
+"""Which wgmma multiplies what: one row for each pair of operand and accumulator type.
+
+M is 64 and N any multiple of 8 (16 from 32 on for integers), so a recipe and N name an instruction.
+
+    >>> recipe("e4m3").key(256)
+    'wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3'
+    >>> recipe("bf16").outputs
+    ('f32', 'bf16', 'f16')
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mmalab import isa
+from mmalab.errors import UsageError
+from mmalab.isa import Form
+
+__all__ = ["RECIPES", "Recipe", "recipe"]
+
+_WHERE = "mmalab.kernels.sm90_wgmma"
+#: Types that an accumulator is rounded to (or kept as) when C is written.
+_OUTPUTS = {"f32": ("f32", "bf16", "f16"), "f16": ("f16",), "s32": ("s32",)}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One product: `dtype` of A and B, `accumulator`, K of the instruction."""
+
+    dtype: str
+    accumulator: str
+    k: int
+
+    def key(self, n: int) -> str:
+        """The instruction for `n` columns."""
+        types = f"{self.accumulator}.{self.dtype}.{self.dtype}"
+        return f"wgmma.mma_async.sync.aligned.m64n{n}k{self.k}.{types}"
+
+    def form(self, n: int) -> Form:
+        """Its record."""
+        return isa.find(self.key(n))
+
+    def tail(self, n: int) -> tuple[int, ...]:
+        """The immediates behind scale-d: nothing negated, nothing transposed."""
+        specs = self.form(n).operands[4:]
+        return tuple(1 if spec.name in ("ia", "ib") else 0 for spec in specs)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of an element of A and B."""
+        return isa.type_bits(self.dtype) // 8
+
+    @property
+    def unit(self) -> str:
+        """The arithmetic unit without its chip."""
+        return f"wgmma.{self.dtype}.{self.accumulator}"
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The types that C may have."""
+        return _OUTPUTS[self.accumulator]
+
+    @property
+    def register(self) -> str:
+        """The type of an accumulator register: halves travel in pairs."""
+        return "f32" if self.accumulator == "f32" else "b32"
+
+
+RECIPES: tuple[Recipe, ...] = (
+    Recipe("bf16", "f32", 16),
+    Recipe("f16", "f32", 16),
+    Recipe("f16", "f16", 16),
+    Recipe("tf32", "f32", 8),
+    Recipe("e4m3", "f32", 32),
+    Recipe("e4m3", "f16", 32),
+    Recipe("e5m2", "f32", 32),
+    Recipe("e5m2", "f16", 32),
+    Recipe("s8", "s32", 32),
+)
+
+
+def recipe(dtype: str, accumulate: str | None = None) -> Recipe:
+    """The product of two `dtype` matrices; `accumulate` None is the widest (f32, s32 for s8).
+
+    Raises:
+        UsageError: no kernel multiplies these types.
+    """
+    rows = [row for row in RECIPES if row.dtype == dtype]
+    if not rows:
+        raise UsageError(f"dtype {dtype!r}", "these kernels do not multiply it",
+                         legal=list(dict.fromkeys(row.dtype for row in RECIPES)), where=_WHERE)
+    for row in rows:
+        if accumulate in (None, row.accumulator):
+            return row
+    raise UsageError(f"accumulate={accumulate!r}", f"is no accumulator of {dtype} products",
+                     legal=[row.accumulator for row in rows], where="PTX ISA, wgmma.mma_async")
