@@ -27,10 +27,11 @@ ROWS = {
     "findings": 0, "bits": 0,
     "formats": 1, "layouts": 1,
     "isa": 2,
-    "ptx": 3, "numerics": 3, "descriptors": 3,
+    "ptx": 3, "numerics": 3, "descriptors": 3, "tensormap": 3,
     "checker": 4, "plan": 4, "emulator": 4, "toolchain": 4,
     "sanitizer": 5, "device": 5, "atlas": 5,
     "kernels": 6,
+    "bench": 7,
     "cli": 9, "__main__": 10,
 }
 #: Imports inside functions: whole packages whose start-up is what a user waits for, and optional
@@ -49,9 +50,9 @@ FILE_LINES, TABLE_LINES, P95_LINES = 600, 800, 400
 VAGUE_NAMES = {"utils", "util", "common", "core", "manager", "misc", "helpers", "base"}
 
 PUBLIC = {
-    "mmalab": ["Finding", "Kernel", "__version__", "assemble", "atlas", "bits", "check", "device",
-               "emulate", "emulator", "errors", "findings", "formats", "isa", "kernels", "launch",
-               "layouts", "numerics", "plan", "ptx", "toolchain"],
+    "mmalab": ["Finding", "Kernel", "TensorMap", "__version__", "assemble", "atlas", "bits",
+               "check", "device", "emulate", "emulator", "errors", "findings", "formats", "isa",
+               "kernels", "launch", "layouts", "numerics", "plan", "ptx", "toolchain"],
     "mmalab.errors": ["LimitExceeded", "MmalabError", "SourceError", "ToolError", "UnknownForm",
                       "UnsupportedInstruction", "UsageError"],
     "mmalab.toolchain": ["AssemblyError", "Control", "Cubin", "Diagnostic", "Function",

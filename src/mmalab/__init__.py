@@ -29,6 +29,7 @@ __version__ = "0.1.0"
 _MEMBERS = {
     "Finding": "mmalab.findings",
     "Kernel": "mmalab.ptx.kernel",
+    "TensorMap": "mmalab.tensormap",
     "emulate": "mmalab.sanitizer",
     "launch": "mmalab.device",
     "check": "mmalab.checker",
@@ -40,9 +41,9 @@ _PACKAGES = (
 )
 
 __all__ = [
-    "Finding", "Kernel", "__version__", "assemble", "atlas", "bits", "check", "device", "emulate",
-    "emulator", "errors", "findings", "formats", "isa", "kernels", "launch", "layouts", "numerics",
-    "plan", "ptx", "toolchain",
+    "Finding", "Kernel", "TensorMap", "__version__", "assemble", "atlas", "bits", "check", "device",
+    "emulate", "emulator", "errors", "findings", "formats", "isa", "kernels", "launch", "layouts",
+    "numerics", "plan", "ptx", "toolchain",
 ]
 
 

@@ -25,9 +25,8 @@ NOT_EMULATED = {
     "stackrestore": "no stack pointer is kept",
 }
 #: Families that belong to clusters and asynchronous units, for which executors may yet come.
-LATER = ("red.async", "clusterlaunchcontrol",
-         "cp.async.bulk", "cp.reduce", "tensormap", "wgmma", "tcgen05", "multimem", "tex", "su",
-         "tld4", "tq", "isty", "txq", "mbarrier")
+LATER = ("red.async", "clusterlaunchcontrol", "wgmma", "tcgen05", "multimem", "tex", "su", "tld4",
+         "tq", "isty", "txq")
 STATEFUL = {"addc", "subc", "madc", "activemask", "mov"}
 
 
@@ -167,6 +166,7 @@ def _touches_memory(form):
     return (form.family in ("ld", "ldu", "st", "atom", "red", "prefetch", "prefetchu", "discard",
                             "applypriority", "ldmatrix", "stmatrix", "wmma.load", "wmma.store")
             and form.modifiers.get("space") != "shared::cluster"
+            and "tensormap" not in form.modifiers  # 128 bytes that are one: test_tma_maps.py
             and not form.key.startswith("st.param"))
 
 

@@ -2,8 +2,10 @@
 
 Arrays become virtual addresses, numbers and bytes become what the parameter's declared type says::
 
-    .param .u64 x, .param .f32 scale, .param .align 8 .b8 shape[16]
-    args = [np.zeros((4, 4), np.float32), 0.5, bytes(16)]
+    .param .u64 x, .param .f32 scale, .param .align 8 .b8 shape[16], .param .align 64 .b8 map[128]
+    args = [np.zeros((4, 4), np.float32), 0.5, bytes(16), TensorMap.tiled(a, box=(64, 64))]
+
+A tensor map (or a list of them) given for a pointer lies in a buffer of its own in global memory.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from mmalab.emulator.program import Program
 from mmalab.emulator.symbols import encode_number
 from mmalab.emulator.types import is_float, kind, width
 from mmalab.errors import UsageError
+from mmalab.tensormap import MAP_BYTES, TensorMap
 
 __all__ = ["as_array", "bind"]
 
@@ -73,6 +76,9 @@ def _declared(parameter: tuple[int, int, str, bool]) -> str:
 def _bytes_of(index: int, value: Any, parameter: tuple[int, int, str, bool],
               space: AddressSpace) -> bytes:
     _, size, type_, is_array = parameter
+    maps = _maps(value)
+    if maps:
+        return _tensor_maps(index, maps, parameter, space)
     array = as_array(value)
     if array is not None:
         return _pointer(index, array, parameter, space)
@@ -88,6 +94,30 @@ def _bytes_of(index: int, value: Any, parameter: tuple[int, int, str, bool],
                          f"does not fit the parameter {_declared(parameter)}",
                          legal="bytes" if is_array else "an array, a number or bytes", where=_WHERE)
     return _number(index, value, type_, size)
+
+
+def _maps(value: Any) -> tuple[TensorMap, ...]:
+    """The tensor maps of an argument: one, or a list of nothing else."""
+    if isinstance(value, TensorMap):
+        return (value,)
+    if isinstance(value, (list, tuple)) and all(isinstance(item, TensorMap) for item in value):
+        return tuple(value)
+    return ()
+
+
+def _tensor_maps(index: int, maps: tuple[TensorMap, ...], parameter: tuple[int, int, str, bool],
+                 space: AddressSpace) -> bytes:
+    """Maps by value in a struct parameter, or the address of a buffer that holds them."""
+    _, size, type_, is_array = parameter
+    name = f"argument {index}"
+    if is_array and size == len(maps) * MAP_BYTES:
+        return b"".join(space.add_map(made, name) for made in maps)
+    if size == 8 and not is_array and not is_float(type_):
+        return space.add_maps(maps, name).to_bytes(8, "little")
+    raise UsageError(f"{name}: {len(maps)} tensor map(s)",
+                     f"the parameter {_declared(parameter)} takes none",
+                     legal=f".b8[{len(maps) * MAP_BYTES}], or .u64 for their address",
+                     where=_WHERE)
 
 
 def _pointer(index: int, array: NDArray[Any], parameter: tuple[int, int, str, bool],

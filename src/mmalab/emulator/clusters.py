@@ -6,12 +6,14 @@ as arrived. Arriving twice without a wait, or waiting without an arrival, is a f
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mmalab.emulator.events import ClusterArrive, ClusterWait
 from mmalab.emulator.program import Site
 from mmalab.emulator.state import Status, pack
 
@@ -42,6 +44,8 @@ class ClusterBarriers:
         self._clusters = [_Cluster() for _ in range(-(-rows // self._size))]
         self.pending = np.full((rows, 32), _NOT_ARRIVED, np.int64)
         self._waits = np.zeros((rows, 32), bool)
+        #: The site at which each lane waits.
+        self._sites = np.zeros((rows, 32), np.int32)
 
     def arrive(self, site: Site, rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> None:
         """The lanes of `mask` [warps, 32] arrive."""
@@ -51,6 +55,7 @@ class ClusterBarriers:
             mine = mask & (rows // self._size == index)[:, None]
             cluster = self._clusters[index]
             cluster.line = site.line
+            self._tell_arrivals(site, rows, mine, cluster.generation)
             self.pending[rows] = np.where(mine, cluster.generation, self.pending[rows])
             self._complete(index)
         self._machine.version += 1
@@ -62,8 +67,10 @@ class ClusterBarriers:
         self._report(site, rows, alone, "waits at the cluster barrier without an arrival")
         generation = np.array([self._clusters[i].generation for i in (rows // self._size)])
         passed = mask & (self.pending[rows] < generation[:, None])
+        self._tell_passed(site.index, rows, passed)
         self.pending[rows] = np.where(passed, _NOT_ARRIVED, self.pending[rows])
         held = mask & ~passed & ~alone
+        self._sites[rows] = np.where(held, np.int32(site.index), self._sites[rows])
         status = machine.state.status
         status[rows] = np.where(held, np.uint8(Status.BARRIER), status[rows])
         self._waits[rows] |= held
@@ -80,11 +87,42 @@ class ClusterBarriers:
             return
         cluster.generation += 1
         released = self._waits[rows] & arrived
+        self._tell_released(rows.start, released)
         status = machine.state.status[rows]
         status[released & (status == Status.BARRIER)] = Status.RUNNING
         pending[released] = _NOT_ARRIVED
         self._waits[rows] &= ~released
         machine.version += 1
+
+    # --- what the listeners are told ----------------------------------------------------------
+
+    def _tell_arrivals(self, site: Site, rows: NDArray[np.int64], mask: NDArray[np.bool_],
+                       generation: int) -> None:
+        if not self._machine.observed:
+            return
+        semantics: Any = site.form.modifiers.get("sem", "release")
+        for row, lanes in _warps(rows, mask):
+            cta, warp = self._machine.state.where(row)
+            self._machine.emit(ClusterArrive(cta, warp, site.index, lanes, generation, semantics))
+
+    def _tell_passed(self, site: int, rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> None:
+        """Waits that are over, by the generation that each lane had arrived in."""
+        if not self._machine.observed:
+            return
+        for generation in np.unique(self.pending[rows][mask]).tolist():
+            some = mask & (self.pending[rows] == generation)
+            for row, lanes in _warps(rows, some):
+                cta, warp = self._machine.state.where(row)
+                self._machine.emit(ClusterWait(cta, warp, site, lanes, generation))
+
+    def _tell_released(self, first: int, released: NDArray[np.bool_]) -> None:
+        """Lanes that waited go on; each where it stands."""
+        if not self._machine.observed or not released.any():
+            return
+        rows = first + np.nonzero(released.any(axis=1))[0]
+        for site in np.unique(self._sites[first : first + len(released)][released]).tolist():
+            here = released[rows - first] & (self._sites[rows] == site)
+            self._tell_passed(site, rows, here)
 
     def after_exit(self, rows: NDArray[np.int64]) -> None:
         """Lanes of `rows` ended: complete what waited only for them."""
@@ -114,3 +152,9 @@ class ClusterBarriers:
                                  row=int(rows[position]),
                                  lane=int(np.nonzero(lanes[position])[0][0]),
                                  witness={"lanes": int(pack(lanes[position]))})
+
+
+def _warps(rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """(row, lane mask) of the warps that have lanes in `mask` [warps, 32]."""
+    for position in np.nonzero(mask.any(axis=1))[0].tolist():
+        yield int(rows[position]), int(pack(mask[position]))

@@ -33,6 +33,7 @@ _BREAKING = frozenset({
     "mbarrier.test_wait", "mbarrier.try_wait", "mma.sync", "mma.sp", "wmma.load", "wmma.mma",
     "wmma.store", "ldmatrix", "stmatrix", "movmatrix", "nanosleep",
     "barrier.cluster.arrive", "barrier.cluster.wait", "call.jump", "call.return",
+    "tensormap.cp_fenceproxy",
     "wgmma.fence", "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group",
 })
 _MAX_INSTRUCTIONS = 1 << 28

@@ -279,8 +279,7 @@ class Lowering:
 
 
 #: Whole families without executors, as their opcodes begin: refused before anything runs.
-_NOT_EXECUTED = ("tcgen05.", "cp.async.bulk.", "cp.reduce.async.bulk.", "tensormap.",
-                 "multimem.", "mov.v2.", "mov.v4.")
+_NOT_EXECUTED = ("tcgen05.", "multimem.", "mov.v2.", "mov.v4.")
 
 
 def form_of(opcode: str, line: int) -> Form:

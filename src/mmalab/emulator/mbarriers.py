@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from mmalab.bits import Field
 from mmalab.emulator.events import Mbarrier, Semantics
 from mmalab.emulator.lanes import Lanes
+from mmalab.emulator.program import Site
 from mmalab.emulator.state import pack
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Mbarriers:
                              "mbarrier.arrive.noComplete completes the phase")
             self._put(index, word)
             return self._completed(index, done)
-        self._each(lanes, op, addresses, counts, one)
+        self._each(lanes, op, addresses, counts, one, announced)
         return tokens
 
     def add(self, lanes: Lanes, addresses: NDArray[np.uint64], amount: Any) -> None:
@@ -156,6 +157,19 @@ class Mbarriers:
             self._put(index, word)
             return self._completed(index, done)
         self._each(lanes, op, addresses, amount, one)
+
+    def deliver(self, site: Site, row: int, lane: int, index: int, count: int) -> None:
+        """A copy that `lane` issued completes: `count` bytes came to the object at byte `index`."""
+        mask = np.zeros((1, 32), bool)
+        mask[0, lane] = True
+        lanes = Lanes(self._machine, site, np.array([row]), mask)
+        word = self._get(lanes, (0, lane), index)
+        if word is not None:
+            word.tx -= count
+            self._check_bytes(lanes, (0, lane), word)
+            self._completed(index, word.settle())
+            self._put(index, word)
+        self._machine.version += 1
 
     def test(self, lanes: Lanes, addresses: NDArray[np.uint64], parity: NDArray[np.uint32], *,
              op: str) -> NDArray[np.bool_]:
@@ -197,7 +211,8 @@ class Mbarriers:
         return index
 
     def _each(self, lanes: Lanes, op: str, addresses: NDArray[np.uint64], counts: Any,
-              action: Callable[[int, tuple[int, int], int], bool | None]) -> None:
+              action: Callable[[int, tuple[int, int], int], bool | None],
+              expected: NDArray[np.int64] | None = None) -> None:
         """Act for each lane in order and tell the listeners what happened."""
         index = self.locate(lanes, addresses)
         every = np.broadcast_to(np.asarray(counts), lanes.mask.shape)
@@ -210,24 +225,38 @@ class Mbarriers:
         if op not in ("test_wait", "try_wait"):
             self._machine.version += 1
         if op and self._machine.observed:
-            self._tell(lanes, op, addresses, every, phases, completed)
+            self._tell(lanes, op, index, every, phases, completed, expected)
 
-    def _tell(self, lanes: Lanes, op: str, addresses: NDArray[np.uint64], counts: NDArray[Any],
-              phases: NDArray[np.int64], completed: NDArray[np.bool_]) -> None:
+    def _tell(self, lanes: Lanes, op: str, index: NDArray[np.int64], counts: NDArray[Any],
+              phases: NDArray[np.int64], completed: NDArray[np.bool_],
+              expected: NDArray[np.int64] | None) -> None:
         waits = op in ("test_wait", "try_wait")
         default: Semantics = "acquire" if waits else "release" if "arrive" in op else "relaxed"
         semantics: Any = lanes.modifier("sem", default)
         if waits:
             # The phase asked about: the current one if its parity fits, else the one before.
             phases = phases - ((phases & 1) != counts)
+        there, stride = index >= 0, max(self._machine.space.shared_stride, 1)
+        offsets = np.where(there, index % stride, 0).astype(np.uint64)
         for position, row in enumerate(lanes.rows.tolist()):
-            mask = int(pack(lanes.mask[position]))
+            mask = int(pack(lanes.mask[position] & there[position]))
             if mask:
                 cta, warp = self._machine.state.where(row)
                 self._machine.emit(Mbarrier(
-                    cta, warp, lanes.site.index, mask, op, addresses[position].copy(),
+                    cta, warp, lanes.site.index, mask, op, offsets[position],
                     counts[position].astype(np.uint32), phases[position],
-                    int(pack(completed[position])), semantics, lanes.modifier("scope", "cta")))
+                    int(pack(completed[position])), semantics, lanes.modifier("scope", "cta"),
+                    None if expected is None else expected[position].copy(),
+                    self._owners(index[position] // stride, there[position], row)))
+
+    def _owners(self, resident: NDArray[np.int64], there: NDArray[np.bool_],
+                row: int) -> NDArray[np.int32] | None:
+        """The CTAs that own the objects, unless all are the warp's own."""
+        state = self._machine.state
+        own = row // state.shape.warps
+        if (resident[there] == own).all():
+            return None
+        return state.ctas[np.where(there, resident, own)].astype(np.int32)
 
     def _cells(self) -> NDArray[np.uint64]:
         return self._machine.space.shared.view(8)

@@ -21,19 +21,20 @@ records; lanes at fault read zero and write nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.errors import LimitExceeded, UsageError
+from mmalab.tensormap import MAP_BYTES, TensorMap
 
 __all__ = [
     "FIRST_BUFFER_TAG", "LOCAL_TAG", "OFFSET_MASK", "PARAM_TAG", "RANK_SHIFT", "SHARED_TAG",
     "TAG_SHIFT",
-    "AddressSpace", "Buffer", "Fault", "HostTable", "Region", "aligned_zeros",
+    "AddressSpace", "Buffer", "Extent", "Fault", "HostTable", "Region", "aligned_zeros",
 ]
 
 TAG_SHIFT = 40
@@ -93,6 +94,19 @@ class Buffer(Region):
     #: The caller's array when the bytes are a copy that goes back after the run.
     copy_of: NDArray[Any] | None = None
     array: NDArray[Any] | None = None
+
+
+class Extent(NamedTuple):
+    """Where one address lies: byte `at` of a region, whose bytes `low` to `high` it may reach.
+
+    `base` is the virtual address of a buffer's first byte, 0 in other regions.
+    """
+
+    region: Region
+    at: int
+    low: int
+    high: int
+    base: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +171,25 @@ class AddressSpace:
             name, home.reshape(-1).view(np.uint8), writable, base=base, space=space, array=array,
             copy_of=None if contiguous or not writable else array))
         return base
+
+    def add_map(self, made: TensorMap, name: str) -> bytes:
+        """The 128 bytes of a tensor map over its array, which becomes reachable.
+
+        Raises:
+            UsageError: the map has no array, or its tensor is not aligned.
+        """
+        buffer = made.buffer
+        if buffer is None:
+            raise UsageError(f"{name}: a decoded tensor map", "has no array",
+                             legal="mmalab.TensorMap.tiled(array, ...), or the map's bytes")
+        return made.encode(self.add(buffer, name))
+
+    def add_maps(self, maps: Sequence[TensorMap], name: str) -> int:
+        """The address of a buffer that holds tensor maps one behind the other."""
+        encoded = b"".join(self.add_map(made, f"{name}, map {i}") for i, made in enumerate(maps))
+        table = aligned_zeros((len(maps) * MAP_BYTES,), np.uint8)
+        table[:] = np.frombuffer(encoded, np.uint8)
+        return self.add(table, name)
 
     def add_bytes(self, name: str, data: NDArray[np.uint8], *, space: str, base: int) -> None:
         """A module's variable at the address that lowering gave it."""
@@ -264,6 +297,32 @@ class AddressSpace:
         return faults
 
     # --- address translation ------------------------------------------------------------------
+
+    def extent(self, space: str, address: int, row: int) -> Extent | None:
+        """Where one address of a warp's lane lies, None when it is nobody's; the caller holds
+        what it touches against the bounds."""
+        kind, tag = space.partition("::")[0], address >> TAG_SHIFT
+        offset = address & OFFSET_MASK
+        if kind == "shared" or (kind == "" and tag == SHARED_TAG):
+            return self._shared_extent(address if kind else offset, row)
+        if kind == "param" or (kind == "" and tag == PARAM_TAG):
+            return Extent(self.params, address if kind else offset, 0, self.params.data.size)
+        index = tag - FIRST_BUFFER_TAG
+        if kind == "local" or not 0 <= index < len(self.buffers):
+            return None
+        buffer = self.buffers[index]
+        if kind not in ("", buffer.space):
+            return None
+        return Extent(buffer, offset, 0, buffer.data.size, buffer.base)
+
+    def _shared_extent(self, address: int, row: int) -> Extent | None:
+        rank, offset = address >> RANK_SHIFT, address & (1 << RANK_SHIFT) - 1
+        if rank >= self.cluster_size:
+            return None
+        cta = row // self.warps_per_cta
+        base = (cta - cta % self.cluster_size + rank) * self.shared_stride
+        return Extent(self.shared, base + offset, base + self.shared_start,
+                      base + self.shared_bytes)
 
     def places(self, space: str, addresses: NDArray[np.uint64], size: int, mask: Mask,
                rows: NDArray[np.int64], faults: list[Fault],

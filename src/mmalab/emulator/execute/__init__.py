@@ -5,13 +5,16 @@ from mmalab.emulator.execute import (
     atomic,
     barrier,
     bits,
+    bulk,
     cluster,
     compare,
     control,
     convert,
+    map_fields,
     matrix_copy,
     memory,
     mma,
+    tensor_copy,
     video,
     warp,
     wgmma,
@@ -19,7 +22,7 @@ from mmalab.emulator.execute import (
 from mmalab.emulator.execute.registry import EXECUTORS, fidelity_of
 
 __all__ = [
-    "EXECUTORS", "arithmetic", "atomic", "barrier", "bits", "cluster", "compare", "control",
-    "convert", "fidelity_of", "matrix_copy", "memory", "mma", "video", "warp",
-    "wgmma",
+    "EXECUTORS", "arithmetic", "atomic", "barrier", "bits", "bulk", "cluster", "compare", "control",
+    "convert", "fidelity_of", "map_fields", "matrix_copy", "memory", "mma", "tensor_copy", "video",
+    "warp", "wgmma",
 ]

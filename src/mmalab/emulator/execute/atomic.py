@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmalab.emulator import ieee
-from mmalab.emulator.execute.floating import canonical, extreme
-from mmalab.emulator.execute.half import from_half, to_half
 from mmalab.emulator.execute.memory import plain_space
+from mmalab.emulator.execute.reduction import combine
 from mmalab.emulator.execute.registry import executes
 from mmalab.emulator.execute.traffic import observe_access
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.memory import FIRST_BUFFER_TAG, TAG_SHIFT
 from mmalab.emulator.program import Unused, Vec
-from mmalab.emulator.types import is_float, is_signed, width
+from mmalab.emulator.types import width
 
 __all__: list[str] = []
 
@@ -73,7 +70,7 @@ def _each(lanes: Lanes, addresses: NDArray[np.uint64], kind: str, value: Words,
             if lanes.machine.stopped:
                 return old
         before = np.stack((words[0], words[1]), axis=-1) if wide else words[0]
-        after = _combine(lanes, kind, addresses, before, value, compare)
+        after = _combined(lanes, kind, addresses, before, value, compare)
         stacked = np.stack((after[..., 0], after[..., 1])) if wide else after[None]
         faults = space.store(name, addresses, size, stacked, turn, rows)
         lanes.machine.report_faults(lanes, faults, "atomic access")
@@ -111,51 +108,11 @@ def _turns(addresses: NDArray[np.uint64], mask: NDArray[np.bool_]) -> list[NDArr
     return masks
 
 
-# --- the operations -------------------------------------------------------------------------------
-
-_BITWISE: dict[str, Callable[[Words, Words], Words]] = {
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    "exch": lambda _old, new: new,
-    "inc": lambda old, new: np.where(old >= new, old.dtype.type(0), old + old.dtype.type(1)),
-    "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - old.dtype.type(1)),
-}
-
-
-def _combine(lanes: Lanes, kind: str, addresses: NDArray[np.uint64], old: Words, value: Words,
-             compare: Words | None) -> Words:
-    op = lanes.modifier("op")
+def _combined(lanes: Lanes, kind: str, addresses: NDArray[np.uint64], old: Words, value: Words,
+              compare: Words | None) -> Words:
     if compare is not None:
         same = (old == compare).all(axis=-1)[..., None] if old.ndim == 3 else old == compare
         return np.where(same, value, old)
-    if op in _BITWISE:
-        return _BITWISE[op](old, value)
-    if "16" in kind and is_float(kind):
-        return _combine_halves(op, kind, old, value)
-    if is_float(kind):
-        return _combine_floats(op, kind, addresses, old, value)
-    if op == "add":
-        return np.asarray(old + value)
-    signed = is_signed(kind)
-    x, y = ((w.view(f"i{w.dtype.itemsize}") if signed else w) for w in (old, value))
-    return np.asarray((np.minimum(x, y) if op == "min" else np.maximum(x, y)).view(old.dtype))
-
-
-def _combine_floats(op: str, kind: str, addresses: NDArray[np.uint64], old: Words,
-                    value: Words) -> Words:
-    x, y = (np.ascontiguousarray(w).view(f"f{w.dtype.itemsize}") for w in (old, value))
-    if op != "add":
-        return canonical(extreme(x, y, least=op == "min", nan=False))
-    if kind == "f32":
-        # atom.add.f32 on global memory flushes subnormals, on shared memory it does not.
-        outside = (addresses >> np.uint64(TAG_SHIFT)) >= FIRST_BUFFER_TAG
-        x, y = (np.where(outside, ieee.flush(w), w) for w in (x, y))
-        total = ieee.add(x, y)
-        return canonical(np.where(outside, ieee.flush(total), total))
-    return canonical(ieee.add(x, y))
-
-
-def _combine_halves(op: str, kind: str, old: Words, value: Words) -> Words:
-    base = "bf16" if kind[0] == "b" else "f16"
-    x, y = (from_half(np.ascontiguousarray(w).view(np.uint16), base) for w in (old, value))
-    result = ieee.odd_sum(x, y) if op == "add" else extreme(x, y, least=op == "min", nan=False)
-    return np.ascontiguousarray(to_half(result, base)).view(old.dtype)
+    # atom.add.f32 on global memory flushes subnormals, on shared memory it does not.
+    flushes = (addresses >> np.uint64(TAG_SHIFT)) >= FIRST_BUFFER_TAG
+    return combine(lanes.modifier("op"), kind, old, value, flushes)

@@ -75,11 +75,16 @@ def _fence(lanes: Lanes) -> None:
         proxy = f"{proxy}.{lanes.modifier('space')}"
     if "mbarrier_init" in lanes.site.form.key:
         proxy = "mbarrier_init"
+    named = lanes.address(0) if lanes.operands else None
+    size = _immediate(lanes, 1) if lanes.operands else 0
     for position, row in enumerate(lanes.rows.tolist()):
         mask = int(pack(lanes.mask[position]))
         if mask:
             cta, warp = lanes.machine.state.where(row)
-            lanes.machine.emit(Fence(cta, warp, lanes.site.index, mask, semantics, scope, proxy))
+            lanes.machine.emit(Fence(
+                cta, warp, lanes.site.index, mask, semantics, scope, proxy,
+                None if named is None else named[position].copy(), size,
+                lanes.modifier("sync_restrict")))
 
 
 # --- mbarriers ------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def _store(lanes: Lanes) -> None:
                    values=stacked)
 
 
-@executes("prefetch", "prefetchu", "applypriority", "discard")
+@executes("prefetchu", "applypriority", "discard")
 def _hint(lanes: Lanes) -> None:
     """Caches are not modelled."""
 

@@ -1,0 +1,209 @@
+"""Which global bytes a box has, given its coordinates, and where they lie in the box's image.
+
+The image is what a copy moves: rows of packed elements, the innermost dimension contiguous, as an
+array ``[outermost ..., bytes]``. What lies in the tensor comes as blocks that are strided in global
+memory; what does not is no block's business::
+
+    a 4 x 4 box of bytes at (-1, 2) of an 8 x 8 tensor    image (4, 4)
+    Block(start=16, shape=(4, 3), strides=(8, 1), at=rows 0 to 3, bytes 1 to 3)
+
+An im2col map walks pixels instead: W by its traversal stride inside the pixel box, then H, D and N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.errors import UsageError
+
+if TYPE_CHECKING:
+    from mmalab.tensormap.tensor_map import Im2col, TensorMap
+
+__all__ = ["Block", "Cut", "cut"]
+
+_WHERE = "PTX ISA, cp.async.bulk.tensor"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Bytes of the tensor: `start` from its address on, `shape` and `strides` outermost first, the
+    last axis contiguous bytes; `at` is where they lie in the image."""
+
+    start: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    at: tuple[slice, ...]
+
+    @property
+    def end(self) -> int:
+        """The byte behind the last one."""
+        reach = sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True))
+        return self.start + reach + 1
+
+    def rows(self) -> NDArray[np.int64]:
+        """Where each run of contiguous bytes starts, from the tensor's address on."""
+        starts = np.array([self.start])
+        for n, step in zip(self.shape[:-1], self.strides[:-1], strict=True):
+            starts = (starts[:, None] + np.arange(n) * step).reshape(-1)
+        return starts
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A box at some coordinates: the image's shape (the last axis in bytes of global memory)."""
+
+    shape: tuple[int, ...]
+    blocks: tuple[Block, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every byte of the image lies in the tensor."""
+        return sum(prod(block.shape) for block in self.blocks) == prod(self.shape)
+
+
+def cut(made: TensorMap, coordinates: Sequence[int], *, load: str = "tile",
+        offsets: Sequence[int] = ()) -> Cut:
+    """The box of `made` at `coordinates`, innermost first.
+
+    Args:
+        made: the map.
+        coordinates: signed element coordinates; five for ``tile::gather4`` and ``tile::scatter4``
+            (a column and four rows).
+        load: the word of the instruction: ``tile``, ``im2col`` ...
+        offsets: its im2col offsets.
+
+    Raises:
+        UsageError: the coordinates do not fit the map, or the word does not fit the map's mode.
+    """
+    _check(made, coordinates, load)
+    if load in ("tile::gather4", "tile::scatter4"):
+        column, *rows = coordinates
+        blocks = [_tile(made, (column, row), (made.box[0], 1)) for row in rows]
+        found = [Block(b.start, b.shape, b.strides, (slice(i, i + 1), b.at[1]))
+                 for i, b in enumerate(blocks) if b is not None]
+        return Cut((4, made.element.global_bytes(made.box[0])), tuple(found))
+    if made.im2col_box is not None:
+        return _columns(made, made.im2col_box, coordinates, offsets)
+    counts = made.counts
+    block = _tile(made, coordinates, counts)
+    shape = (*counts[:0:-1], made.element.global_bytes(counts[0]))
+    return Cut(shape, () if block is None else (block,))
+
+
+def _check(made: TensorMap, coordinates: Sequence[int], load: str) -> None:
+    four = load in ("tile::gather4", "tile::scatter4")
+    rank = 2 if four else len(coordinates)
+    if rank != made.rank:
+        raise UsageError(f"{rank} coordinates", f"the tensor map has rank {made.rank}",
+                         legal=f"{made.rank} coordinates", where=_WHERE)
+    mode = "tile" if made.im2col_box is None else "im2col"
+    if not load.startswith(mode):
+        raise UsageError(f"a copy of mode .{load}", f"the tensor map is one for {mode} copies",
+                         legal=f".{mode}", where=_WHERE)
+    if four and made.box[1] != 1:
+        raise UsageError(f".{load} with a box of {made.box}", "its rows are copied one by one",
+                         legal=f"a box of ({made.box[0]}, 1)", where=_WHERE)
+    wide = made.im2col_box.wide if made.im2col_box else ""
+    asked = {"im2col::w": "w", "im2col::w::128": "w128"}.get(load, "")
+    if made.im2col_box and wide != asked:
+        raise UsageError(f"a copy of mode .{load}", f"the tensor map's mode is {wide or 'im2col'}",
+                         where=_WHERE)
+    if made.element.narrow and coordinates[0] * made.element.bits % (
+            128 * made.element.bits if made.element.pads else 8):
+        unit = 128 if made.element.pads else 2
+        raise UsageError(f"coordinate {coordinates[0]} of {made.dtype}",
+                         f"the first one is no multiple of {unit}",
+                         legal=str(coordinates[0] // unit * unit), where=_WHERE)
+
+
+def _inside(start: int, step: int, count: int, size: int) -> tuple[int, int]:
+    """The k with ``0 <= start + k * step < size``, as a range within 0 to count."""
+    low = max(0, -(start // step))
+    high = min(count, -((start - size) // step))
+    return low, max(low, high)
+
+
+def _tile(made: TensorMap, coordinates: Sequence[int], counts: Sequence[int]) -> Block | None:
+    """The part of a box that lies in the tensor."""
+    kind = made.element
+    low, high = _inside(coordinates[0], 1, counts[0], made.dims[0])
+    start = (coordinates[0] + low) * kind.bits // 8
+    shape, strides = [(high - low) * kind.bits // 8], [1]
+    at = [slice(low * kind.bits // 8, high * kind.bits // 8)]
+    for axis in range(1, len(counts)):
+        step, stride = made.element_strides[axis], made.strides[axis - 1]
+        low, high = _inside(coordinates[axis], step, counts[axis], made.dims[axis])
+        start += (coordinates[axis] + low * step) * stride
+        shape.append(high - low)
+        strides.append(step * stride)
+        at.append(slice(low, high))
+    if 0 in shape:
+        return None
+    return Block(start, tuple(shape[::-1]), tuple(strides[::-1]), tuple(at[::-1]))
+
+
+# --- im2col ---------------------------------------------------------------------------------------
+
+def _columns(made: TensorMap, corner: Im2col, coordinates: Sequence[int],
+             offsets: Sequence[int]) -> Cut:
+    channels = corner.channels
+    low, high = _inside(coordinates[0], 1, channels, made.dims[0])
+    size = made.element.bits // 8
+    inner = (coordinates[0] + low) * size
+    blocks = []
+    if high > low:
+        for first, count, start, stride in _runs(made, corner, coordinates, offsets):
+            blocks.append(Block(start + inner, (count, (high - low) * size), (stride, 1),
+                                (slice(first, first + count), slice(low * size, high * size))))
+    pixels = _pixels(corner, offsets)
+    return Cut((pixels, channels * size), tuple(blocks))
+
+
+def _pixels(corner: Im2col, offsets: Sequence[int]) -> int:
+    if corner.wide == "w128":
+        return 128 + 4 * offsets[0]
+    return corner.pixels + (offsets[0] if corner.wide else 0)
+
+
+def _runs(made: TensorMap, corner: Im2col, coordinates: Sequence[int], offsets: Sequence[int],
+          ) -> Iterator[tuple[int, int, int, int]]:
+    """(first pixel, pixels, byte offset, stride) of each run of pixels along W in the tensor."""
+    axes = range(1, made.rank - 1)
+    lower = dict(zip(axes, corner.lower, strict=True))
+    upper = {axis: made.dims[axis] - 1 + value
+             for axis, value in zip(axes, corner.upper, strict=True)}
+    shift = dict(zip(axes, offsets, strict=True))
+    at, done = list(coordinates), 0
+    while done < corner.pixels:
+        step = made.element_strides[1]
+        count = min(max(1, (upper[1] - at[1]) // step + 1), corner.pixels - done)
+        yield from _run(made, at, shift, done, count)
+        done += count
+        at[1] = lower[1]
+        for axis in (*axes, made.rank - 1)[1:]:
+            if axis == made.rank - 1:
+                at[axis] += 1
+                break
+            at[axis] += made.element_strides[axis]
+            if at[axis] <= upper[axis]:
+                break
+            at[axis] = lower[axis]
+
+
+def _run(made: TensorMap, at: Sequence[int], shift: dict[int, int], done: int, count: int,
+         ) -> Iterator[tuple[int, int, int, int]]:
+    where = [c + shift.get(axis, 0) for axis, c in enumerate(at)]
+    if any(not 0 <= c < size for c, size in zip(where[2:], made.dims[2:], strict=True)):
+        return
+    step = made.element_strides[1]
+    low, high = _inside(where[1], step, count, made.dims[1])
+    if high > low:
+        start = (where[1] + low * step) * made.strides[0]
+        start += sum(c * stride for c, stride in zip(where[2:], made.strides[1:], strict=True))
+        yield done + low, high - low, start, step * made.strides[0]
