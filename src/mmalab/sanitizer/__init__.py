@@ -6,13 +6,18 @@ between them, the missing edge, and the cheapest repair. It never waits for a ba
 
 ==================  ==============================================================================
 clocks, lanes       vector clocks; what the lanes of a warp know
-shadow, touch       who touched which bytes last
-races, witness      the check on an access; from an unordered pair to words
+agents, groups      who carries out asynchronous operations; bulk and wgmma groups
+shadow, touch       who touched which bytes last; one access, or a tile of an agent
+races, sweep        the check on an access, and on a tile
+witness, accesses   from an unordered pair to words; `async_words` where a side is asynchronous
 guesses             loads that a compare-and-swap checks
 publications        release and acquire on flags, counters and locks; fences
+proxies             fence.proxy.async, tensor maps, fence.mbarrier_init
 barriers, warps     CTA barriers; lane masks, collectives, colliding lanes
 copies, cpasync     groups of cp.async; their agent
-mbarrier            phases and protocol; `unchecked` is its static rule
+mbarrier, phases    mbarriers; one object. `protocol` is the rules of use, `unchecked` static
+bulk, wgmma         bulk and tensor copies; products, their registers
+cluster_barrier     barrier.cluster; `lifetime` is shared memory of CTAs that start and exit
 uninitialised       bytes read before they were written
 world, model, run   what the rules share; the listener; a run under the exact model
 quick               `emulate`: the race filter first, the exact model where it has doubts

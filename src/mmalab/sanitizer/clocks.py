@@ -1,8 +1,9 @@
 """Vector clocks: what an observer knows to have happened before it, in several senses at once.
 
 A clock component is a *lane of an actor*: actor rows 0..W-1 of a CTA are its W warps, rows W..2W-1
-the agents that carry out the cp.async copies of those warps. A :class:`Knowledge` holds, for every
-CTA that the observer has heard of, one array ``[relation, row, lane]`` of counters; counter 7 at
+the agents that carry out the cp.async copies of those warps; further rows come with the first bulk
+copy or wgmma (:mod:`mmalab.sanitizer.agents`). A :class:`Knowledge` holds, for every CTA that the
+observer has heard of, one array ``[relation, row, lane]`` of counters; counter 7 at
 ``[HARD, 2, 5]`` says that everything lane 5 of warp 2 did in its epochs 1..7 is ordered before.
 
 The relations are rows of one array because every synchronisation moves all of them together:
@@ -14,6 +15,9 @@ SCOPELESS      H if every scope were wide enough; only finds words for ``scope-t
 EXECUTION      order in time along any synchronisation, relaxed ones included (X)
 FENCED_*       what the observer has fenced at a scope, so that relaxed writes may publish it
 OFFERED_*      what relaxed reads brought, so that a later fence at a scope may accept it
+PROXY_*        what a fence.proxy.async made known to the async proxy: shared, global (F)
+INITIALISED    mbarriers that a fence.mbarrier_init published: their init only
+MAPS           tensor maps whose changes a tensormap fence released
 =============  ===================================================================================
 
 Worked example, message passing with a relaxed flag. Lane 0 of CTA 0 writes data in epoch 1, then
@@ -36,17 +40,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "CARRIED",
     "EXECUTION",
     "FENCED_HARD",
     "FENCED_PRACTISED",
     "HARD",
+    "INITIALISED",
     "LANES",
     "LEVELS",
+    "MAPS",
     "OFFERED_HARD",
     "OFFERED_PRACTISED",
     "OFFERED_SCOPELESS",
     "ORDER",
     "PRACTISED",
+    "PROXY_GLOBAL",
+    "PROXY_SHARED",
     "RELATIONS",
     "SCOPELESS",
     "SOFT",
@@ -54,8 +63,10 @@ __all__ = [
     "Knowledge",
     "Level",
     "Route",
+    "absorbed",
     "accepted",
     "flags_of",
+    "grown",
     "lanes_of",
     "level_of",
     "mask_of",
@@ -86,12 +97,16 @@ FENCED_PRACTISED = FENCED_HARD + LEVELS
 OFFERED_HARD = FENCED_PRACTISED + LEVELS
 OFFERED_PRACTISED = OFFERED_HARD + LEVELS
 OFFERED_SCOPELESS = OFFERED_PRACTISED + LEVELS
-RELATIONS = OFFERED_SCOPELESS + 1
+PROXY_SHARED, PROXY_GLOBAL, INITIALISED, MAPS = range(OFFERED_SCOPELESS + 1, OFFERED_SCOPELESS + 5)
+RELATIONS = MAPS + 1
 #: Rows in which a lane's own epochs count without any synchronisation.
 ORDER = (HARD, PRACTISED, SCOPELESS, EXECUTION)
-_OFFERED = tuple(range(OFFERED_HARD, RELATIONS))
+_OFFERED = tuple(range(OFFERED_HARD, OFFERED_SCOPELESS + 1))
+#: Rows that say which of the known epochs were fenced. They prove nothing without HARD or
+#: PRACTISED, so they travel along every synchronisation, relaxed or too narrow.
+CARRIED = (PROXY_SHARED, PROXY_GLOBAL, INITIALISED, MAPS)
 #: Rows that all lanes of a converged group share: lockstep moves them, memory order does not.
-SOFT = (PRACTISED, EXECUTION, *_OFFERED)
+SOFT = (PRACTISED, EXECUTION, *_OFFERED, *CARRIED)
 
 _SCOPES = {"cta": Level.CTA, "cluster": Level.CLUSTER, "gpu": Level.GPU, "sys": Level.GPU}
 
@@ -123,6 +138,23 @@ def mask_of_lanes(lanes: NDArray[np.int64]) -> int:
     return int(np.bitwise_or.reduce(np.left_shift(1, lanes), initial=0))
 
 
+def grown(part: Clocks, rows: int) -> Clocks:
+    """A copy of `part` with at least this many actor rows."""
+    if rows <= part.shape[1]:
+        return part.copy()
+    return np.pad(part, ((0, 0), (0, rows - part.shape[1]), (0, 0)))
+
+
+def absorbed(mine: Clocks, theirs: Clocks) -> Clocks:
+    """The maximum of both: `mine`, changed in place, unless `theirs` has more actor rows."""
+    rows = theirs.shape[1]
+    if rows > mine.shape[1]:
+        mine = grown(mine, rows)
+    part = mine[:, :rows]
+    np.maximum(part, theirs, out=part)
+    return mine
+
+
 class Knowledge:
     """What one observer knows, per CTA. Never changed after it was built."""
 
@@ -138,7 +170,8 @@ class Knowledge:
         parts = dict(self.parts)
         for cta, theirs in other.parts.items():
             mine = parts.get(cta)
-            parts[cta] = theirs if mine is None or mine is theirs else np.maximum(mine, theirs)
+            parts[cta] = (theirs if mine is None or mine is theirs
+                          else absorbed(mine.copy(), theirs))
         return Knowledge(parts)
 
     def received(self, other: Knowledge, route: Route) -> Knowledge:
@@ -146,11 +179,25 @@ class Knowledge:
         parts = dict(self.parts)
         for cta, theirs in other.parts.items():
             mine = parts.get(cta)
-            fresh = np.zeros_like(theirs) if mine is None else mine.copy()
+            rows = theirs.shape[1]
+            fresh = np.zeros_like(theirs) if mine is None else grown(mine, rows)
             for to, source in route:
-                np.maximum(fresh[to], theirs[source], out=fresh[to])
+                part = fresh[to, :rows]
+                np.maximum(part, theirs[source], out=part)
             parts[cta] = fresh
         return Knowledge(parts)
+
+    def learned(self, cta: int, row: int, lane: int, clock: int, relations: tuple[int, ...],
+                ) -> Knowledge:
+        """With one more epoch: `clock` of that actor's lane, in these relations."""
+        mine = self.parts.get(cta)
+        rows = list(relations)
+        if mine is not None and row < mine.shape[1] and (mine[rows, row, lane] >= clock).all():
+            return self
+        fresh = (np.zeros((RELATIONS, row + 1, LANES), np.uint32) if mine is None
+                 else grown(mine, row + 1))
+        fresh[rows, row, lane] = np.maximum(fresh[rows, row, lane], clock)
+        return Knowledge({**self.parts, cta: fresh})
 
     def look(self, relation: int, cta: NDArray[np.int64] | int, row: NDArray[np.int64],
              lane: NDArray[Any]) -> NDArray[np.uint32]:
@@ -171,13 +218,24 @@ class Knowledge:
         part = self.parts.get(cta)
         if part is None:
             return np.zeros(len(row), np.uint32)
-        known: NDArray[np.uint32] = part[relation].reshape(-1).take(row * LANES + lane)
+        counters = part[relation].reshape(-1)
+        at = row * LANES + lane
+        known: NDArray[np.uint32]
+        if int(at.max(initial=0)) < len(counters):
+            known = counters.take(at)
+            return known
+        # Actors that came later than this was learned.
+        known = counters.take(np.minimum(at, len(counters) - 1))
+        known[at >= len(counters)] = 0
         return known
 
     def row(self, relation: int, cta: int, row: int) -> NDArray[np.uint32]:
         """[32] counters known for the lanes of one actor."""
         part = self.parts.get(cta)
-        return np.zeros(LANES, np.uint32) if part is None else part[relation, row]
+        if part is None or row >= part.shape[1]:
+            return np.zeros(LANES, np.uint32)
+        counters: NDArray[np.uint32] = part[relation, row]
+        return counters
 
 
 @cache
@@ -196,7 +254,7 @@ def routes(*, releasing: bool, acquiring: bool, write_level: Level, read_level: 
             SCOPELESS: FENCED_HARD + Level.CTA,
         }
     if write_level < distance or (acquiring and read_level < distance):
-        published = {row: published[row] for row in (SCOPELESS, EXECUTION, *_OFFERED)}
+        published = {row: published[row] for row in (SCOPELESS, EXECUTION, *_OFFERED, *CARRIED)}
     if acquiring:
         return tuple(published.items())
     return tuple(_parked(published, distance, reaches=read_level >= distance))
@@ -207,7 +265,7 @@ def _parked(published: dict[int, int], distance: Level, *, reaches: bool,
     """Rows that a relaxed read moves."""
     yield EXECUTION, published[EXECUTION]
     yield OFFERED_SCOPELESS, published[SCOPELESS]
-    for row in _OFFERED:
+    for row in (*_OFFERED, *CARRIED):
         yield row, published[row]
     if reaches and HARD in published:
         yield OFFERED_HARD + distance, published[HARD]

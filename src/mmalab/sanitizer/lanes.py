@@ -24,12 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.sanitizer.clocks import (
+    CARRIED,
     EXECUTION,
     FENCED_HARD,
     FENCED_PRACTISED,
     HARD,
     LANES,
     OFFERED_HARD,
+    OFFERED_SCOPELESS,
     ORDER,
     PRACTISED,
     RELATIONS,
@@ -38,8 +40,10 @@ from mmalab.sanitizer.clocks import (
     Knowledge,
     Level,
     Route,
+    absorbed,
     accepted,
     flags_of,
+    grown,
     lanes_of,
     mask_of,
     only,
@@ -49,7 +53,7 @@ __all__ = ["COPIES", "WARP", "Gathering", "Snapshot", "WarpClock"]
 
 #: Actors that a warp has of its own: itself, and its cp.async agent.
 WARP, COPIES = 0, 1
-_LOCKSTEP = (PRACTISED, EXECUTION)
+_LOCKSTEP = (PRACTISED, EXECUTION, *CARRIED)
 _SOFT_ROUTE: Route = tuple((row, row) for row in SOFT)
 _BIT = np.uint32(1) << np.arange(LANES, dtype=np.uint32)
 
@@ -81,10 +85,36 @@ class Gathering:
         self._seen.append(knowledge)
         for cta, theirs in knowledge.parts.items():
             mine = self._parts.get(cta)
-            if mine is None:
-                self._parts[cta] = theirs.copy()
-            else:
-                np.maximum(mine, theirs, out=mine)
+            self._parts[cta] = theirs.copy() if mine is None else absorbed(mine, theirs)
+
+    def learn(self, cta: int, row: int, lane: int, clock: int) -> None:
+        """Take in one epoch of an agent: it is done."""
+        mine = self._parts.get(cta)
+        if mine is None:
+            mine = self._parts[cta] = np.zeros((RELATIONS, row + 1, LANES), np.uint32)
+        elif row >= mine.shape[1]:
+            mine = self._parts[cta] = grown(mine, row + 1)
+        rows = slice(0, len(ORDER))
+        mine[rows, row, lane] = np.maximum(mine[rows, row, lane], clock)
+
+    def add_executed(self, source: WarpClock | Snapshot, mask: int) -> None:
+        """Take in the order in time of the lanes in `mask`: an operation ends after its issue."""
+        for lanes, knowledge in source.parts:
+            if not lanes & mask:
+                continue
+            for cta, theirs in knowledge.parts.items():
+                rows = theirs.shape[1]
+                mine = self._parts.get(cta)
+                if mine is None:
+                    mine = self._parts[cta] = np.zeros_like(theirs)
+                elif rows > mine.shape[1]:
+                    mine = self._parts[cta] = grown(mine, rows)
+                part = mine[EXECUTION, :rows]
+                np.maximum(part, theirs[EXECUTION], out=part)
+        own = self._own_part(source.cta, source.warps)[
+            EXECUTION, source.warp : 2 * source.warps : source.warps]
+        near = flags_of(_near(source.together, mask))
+        np.maximum(own, source.own[EXECUTION], out=own, where=near)
 
     def add(self, source: WarpClock | Snapshot, mask: int) -> None:
         """Take in what the lanes in `mask` know at this moment, their own epochs included."""
@@ -92,7 +122,7 @@ class Gathering:
             if lanes & mask:
                 self.join(knowledge)
         part = self._own_part(source.cta, source.warps)
-        own = part[:, source.warp :: source.warps]
+        own = part[:, source.warp : 2 * source.warps : source.warps]
         if mask & source.exists == source.exists:
             np.maximum(own, source.own, out=own)
             return
@@ -134,6 +164,11 @@ class WarpClock:
         self.split = False
         self.parts: list[tuple[int, Knowledge]] = [(0xFFFFFFFF, start)]
 
+    @property
+    def _own_rows(self) -> slice:
+        """The rows of the warp and of its cp.async agent."""
+        return slice(self.warp, 2 * self.warps, self.warps)
+
     # -- reading ---------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
@@ -157,12 +192,13 @@ class WarpClock:
         done = self._look(relation, by, cta, row, lane) >= clock
         if done.all():
             return done
-        mine = (row % self.warps == self.warp) & ~done
+        mine = (row % self.warps == self.warp) & (row < 2 * self.warps) & ~done
         if cta is not None:
             mine &= cta == self.cta
         if mine.any():
             near = self._near(relation, by, lane) & mine
-            own = self.own[relation].reshape(-1).take((row // self.warps) * LANES + lane)
+            own = self.own[relation].reshape(-1).take(
+                np.minimum(row // self.warps, COPIES) * LANES + lane)
             done |= near & (own >= clock)
         return done
 
@@ -192,7 +228,8 @@ class WarpClock:
             missing = mask_of(knowledge.row(relation, cta, row) < clock)
             if missing:
                 result[(mask >> by) & 1 == 1] = missing
-        if cta == self.cta and row % self.warps == self.warp and result.any():
+        mine = cta == self.cta and row % self.warps == self.warp and row < 2 * self.warps
+        if mine and result.any():
             own = mask_of(self.own[relation, row // self.warps] >= clock)
             near = self.together[by] if relation in SOFT else _BIT[by]
             result &= ~(near & np.uint32(own))
@@ -230,6 +267,15 @@ class WarpClock:
             if lanes & near and soft:
                 self.assign(lanes & near, knowledge.received(source, soft))
 
+    def learn(self, mask: int, agent: tuple[int, int, int], clock: int) -> None:
+        """The lanes in `mask` know that an agent (CTA, row, lane) is done up to `clock`."""
+        near = self.near(mask) & ~mask
+        for lanes, knowledge in tuple(self.parts):
+            if lanes & mask:
+                self.assign(lanes & mask, knowledge.learned(*agent, clock, ORDER))
+            if lanes & near:
+                self.assign(lanes & near, knowledge.learned(*agent, clock, _LOCKSTEP[:2]))
+
     def near(self, mask: int) -> int:
         """All lanes that run in lockstep with a lane of `mask`, and `mask` itself."""
         return _near(self.together, mask)
@@ -265,7 +311,7 @@ class WarpClock:
         for lanes, knowledge in tuple(self.parts):
             if lanes & mask:
                 fresh = self._fresh(knowledge)
-                own = fresh[:, self.warp :: self.warps]
+                own = fresh[:, self._own_rows]
                 for relation in _LOCKSTEP:
                     np.maximum(own[relation], self.own[relation], out=own[relation], where=flags)
                 self.assign(lanes & mask, Knowledge({**knowledge.parts, self.cta: fresh}))
@@ -328,9 +374,26 @@ class WarpClock:
                 for part in fresh.values():
                     np.maximum(part[hard], part[HARD], out=part[hard])
                     np.maximum(part[soft], part[PRACTISED], out=part[soft])
-                own = fresh[self.cta][soft, self.warp :: self.warps]
+                own = fresh[self.cta][soft, self._own_rows]
                 np.maximum(own, self.own[PRACTISED], out=own, where=flags_of(group))
                 self.assign(here, Knowledge(fresh))
+
+    def carry(self, mask: int, rows: tuple[int, ...]) -> None:
+        """A fence of CARRIED rows: what the lanes in `mask` know in HARD goes into `rows`."""
+        for row in rows:
+            np.maximum(self.own[row], self.own[HARD], out=self.own[row], where=flags_of(mask))
+        for lanes, knowledge in tuple(self.parts):
+            if lanes & mask:
+                self.assign(lanes & mask, knowledge.received(
+                    knowledge, tuple((row, HARD) for row in rows)))
+        rest = self.near(mask)
+        if len(self.parts) > 1:
+            joined = self.released(mask)
+            for lanes, knowledge in tuple(self.parts):
+                if lanes & rest:
+                    self.assign(lanes & rest, knowledge.received(
+                        joined, tuple((row, row) for row in rows)))
+        self.bump()
 
     def leave(self, mask: int) -> None:
         """The lanes in `mask` have ended."""
@@ -354,4 +417,5 @@ def _near(together: NDArray[np.uint32], mask: int) -> int:
 
 
 def _offered(knowledge: Knowledge) -> bool:
-    return any(part[OFFERED_HARD:].any() for part in knowledge.parts.values())
+    return any(part[OFFERED_HARD : OFFERED_SCOPELESS + 1].any()
+               for part in knowledge.parts.values())

@@ -3,6 +3,7 @@
     program, launch  ->  HappensBefore  <-  events, in the order in which the machine executed them
                               |
     warps   barriers   publications   cpasync   mbarrier   races   uninitialised
+    bulk    wgmma      proxies        cluster_barrier      lifetime    sweep
 
 For an access the order of the steps matters: it is *checked* before it *acquires* (an acquiring
 load of a flag races with an ordinary store of the flag even if the flag's value arrived), and it is
@@ -21,18 +22,27 @@ from numpy.typing import NDArray
 from mmalab.emulator import events as ev
 from mmalab.emulator.program import Program
 from mmalab.findings import Finding
+from mmalab.sanitizer.agents import Agents
+from mmalab.sanitizer.async_words import AsyncWords
 from mmalab.sanitizer.barriers import CtaBarriers
+from mmalab.sanitizer.bulk import BulkRule
 from mmalab.sanitizer.clocks import lanes_of, level_of, mask_of_lanes
+from mmalab.sanitizer.cluster_barrier import ClusterBarriers
 from mmalab.sanitizer.copies import CopyQueues
 from mmalab.sanitizer.cpasync import CpAsyncRule
+from mmalab.sanitizer.groups import Groups
+from mmalab.sanitizer.lifetime import Lifetimes
 from mmalab.sanitizer.mbarrier import Mbarriers
+from mmalab.sanitizer.proxies import ProxyFences
 from mmalab.sanitizer.publications import Publications
 from mmalab.sanitizer.races import Races
 from mmalab.sanitizer.shadow import Page
+from mmalab.sanitizer.sweep import Sweeps
 from mmalab.sanitizer.touch import Touch
 from mmalab.sanitizer.unchecked import unchecked_waits
 from mmalab.sanitizer.uninitialised import Uninitialised
 from mmalab.sanitizer.warps import WarpRules
+from mmalab.sanitizer.wgmma import WgmmaRule
 from mmalab.sanitizer.witness import Judge
 from mmalab.sanitizer.world import LaunchShape, World
 
@@ -40,7 +50,9 @@ __all__ = ["HappensBefore"]
 
 #: Events of lanes that execute one instruction in one go; that they have met may be news.
 _TOGETHER = (ev.Access, ev.CpAsync, ev.CpAsyncCommit, ev.CpAsyncWait, ev.CpAsyncArrive,
-             ev.BarrierArrive, ev.Collective, ev.Fence, ev.Mbarrier)
+             ev.BarrierArrive, ev.Collective, ev.Fence, ev.Mbarrier, ev.BulkCommit, ev.BulkWait,
+             ev.Wgmma, ev.WgmmaFence, ev.WgmmaCommit, ev.WgmmaWait, ev.ClusterArrive,
+             ev.ClusterWait)
 #: Words of global memory have no owning CTA.
 _GLOBAL = -1
 #: No CTA has more shared memory than this.
@@ -53,24 +65,37 @@ class HappensBefore:
     """Listens to one run; :meth:`findings` says what was not ordered or not allowed."""
 
     def __init__(self, program: Program, launch: LaunchShape) -> None:
-        self._world = World(program, launch)
-        queues = CopyQueues()
-        judge = Judge(self._world, queues)
-        self._uninitialised = Uninitialised(self._world)
-        self._races = Races(self._world, judge, self._uninitialised)
-        self._publications = Publications(self._world)
-        self._copies = CpAsyncRule(self._world, self._races, queues)
-        self._mbarriers = Mbarriers(self._world, self._races, queues)
-        judge.published = self._mbarriers.published
-        self._barriers = CtaBarriers(self._world, queues)
-        self._warps = WarpRules(self._world)
+        world = self._world = World(program, launch)
+        queues, groups, agents = CopyQueues(), Groups(), Agents(world.warps)
+        words = AsyncWords(world, groups)
+        judge = Judge(world, queues, words)
+        self._uninitialised = Uninitialised(world)
+        self._races = Races(world, judge, self._uninitialised)
+        sweeps = Sweeps(world, judge)
+        self._proxies = ProxyFences(world)
+        sweeps.map_known = self._proxies.map_known
+        self._publications = Publications(world)
+        self._copies = CpAsyncRule(world, self._races, queues)
+        self._mbarriers = Mbarriers(world, self._races, sweeps, agents, queues)
+        judge.published, words.delivered = self._mbarriers.published, self._mbarriers.delivered
+        self._lifetimes = Lifetimes(world, self._mbarriers)
+        self._bulk = BulkRule(world, sweeps, agents, groups, self._mbarriers, self._lifetimes)
+        self._wgmma = WgmmaRule(world, sweeps, agents, groups)
+        self._cluster = ClusterBarriers(world)
+        self._barriers = CtaBarriers(world, queues)
+        self._warps = WarpRules(world)
         self._checked = False
         self._handlers: dict[type, Callable[[Any], None]] = {
             ev.Access: self._access, ev.CpAsync: self._copy, ev.CpAsyncCommit: self._copies.commit,
             ev.CpAsyncWait: self._copies.wait, ev.CpAsyncArrive: self._mbarriers.copies_arrive,
             ev.BarrierArrive: self._arrive, ev.BarrierRelease: self._barriers.release,
             ev.WarpSync: self._warps.sync, ev.Collective: self._warps.collective,
-            ev.Fence: self._publications.fence, ev.Mbarrier: self._mbarrier,
+            ev.Fence: self._fence, ev.Mbarrier: self._mbarrier,
+            ev.Async: self._bulk.issue, ev.BulkCommit: self._bulk.commit,
+            ev.BulkWait: self._bulk.wait, ev.Wgmma: self._wgmma.issue,
+            ev.WgmmaFence: self._wgmma.fence, ev.WgmmaCommit: self._wgmma.commit,
+            ev.WgmmaWait: self._wgmma.wait, ev.Registers: self._wgmma.touch,
+            ev.ClusterArrive: self._cluster.arrive, ev.ClusterWait: self._cluster.wait,
             ev.Diverge: self._diverge, ev.Reconverge: self._reconverge, ev.Exit: self._exit,
         }
 
@@ -108,7 +133,11 @@ class HappensBefore:
         else:
             owners = event.owners[lanes]
             for owner in np.unique(owners).tolist():
-                self._shared(_restricted(event, lanes[owners == owner]), owner)
+                part = _restricted(event, lanes[owners == owner])
+                if owner != event.cta:
+                    self._lifetimes.touches(event.cta, event.warp, part.mask, event.site, owner,
+                                            write=event.kind != "read")
+                self._shared(part, owner)
 
     def _shared(self, event: ev.Access, owner: int) -> None:
         addresses = event.addresses[lanes_of(event.mask)].astype(np.int64)
@@ -137,9 +166,23 @@ class HappensBefore:
         if event.mask:
             self._copies.issue(event)
 
+    def _fence(self, event: ev.Fence) -> None:
+        if event.proxy:
+            self._proxies.on(event)
+        else:
+            self._publications.fence(event)
+
     def _mbarrier(self, event: ev.Mbarrier) -> None:
-        if event.mask:
-            self._mbarriers.on(event)
+        if not event.mask:
+            return
+        if event.owners is not None:
+            lanes = lanes_of(event.mask)
+            owners = event.owners[lanes]
+            for owner in np.unique(owners[owners != event.cta]).tolist():
+                self._lifetimes.touches(event.cta, event.warp,
+                                        mask_of_lanes(lanes[owners == owner]), event.site, owner,
+                                        write=False)
+        self._mbarriers.on(event)
 
     # -- control ---------------------------------------------------------------------------------
 
@@ -156,10 +199,17 @@ class HappensBefore:
     def _exit(self, event: ev.Exit) -> None:
         cta = self._world.cta(event.cta)
         clock = cta.clocks[event.warp]
+        self._bulk.exit(event.cta, event.warp, event.mask)
         cta.ended.add(clock, event.mask)
         clock.leave(event.mask)
-        if self._world.cluster == (1, 1, 1) and not any(c.live for c in cta.clocks):
-            cta.retire()
+        if any(one.live for one in cta.clocks):
+            return
+        self._lifetimes.exit(event.cta)
+        peers = self._world.peers(event.cta)
+        if len(peers) == self._world.cluster_size and not any(
+                one.live for peer in peers for one in peer.clocks):
+            for peer in peers:
+                peer.retire()
 
 
 def _restricted(event: ev.Access, lanes: NDArray[np.int64]) -> ev.Access:

@@ -151,8 +151,6 @@ class Publications:
 
     def fence(self, event: Fence) -> None:
         """fence and membar of the generic proxy."""
-        if event.proxy:
-            return
         clock = self._world.clock(event.cta, event.warp)
         level = level_of(event.scope)
         sc = event.semantics == "sc"

@@ -22,11 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mmalab.sanitizer.accesses import Pair
 from mmalab.sanitizer.clocks import HARD, PRACTISED
 from mmalab.sanitizer.shadow import Column, Page, Slot, SlotKey, index
 from mmalab.sanitizer.touch import Touch
 from mmalab.sanitizer.uninitialised import Uninitialised
-from mmalab.sanitizer.witness import Judge, Pair
+from mmalab.sanitizer.witness import Judge
 from mmalab.sanitizer.world import World
 
 __all__ = ["Races"]
@@ -70,7 +71,8 @@ class Races:
         """Check and enter one access. `page` is the shared page, None for global memory."""
         record = self._world.ledger.note(
             cta=touch.clock.cta, row=touch.row, clock=touch.epoch, warp=touch.clock.warp,
-            site=touch.site, mask=touch.mask, strength=touch.strength, write=touch.write)
+            site=touch.site, mask=touch.mask, strength=touch.strength, write=touch.write,
+            kind=touch.kind)
         key = SlotKey(touch.clock.cta, touch.row, touch.strength, touch.write)
         if page is not None:
             self._portion(touch, page, page.cells(touch.addresses, touch.size),

@@ -21,17 +21,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mmalab.sanitizer.agents import Agent
 from mmalab.sanitizer.clocks import HARD, LANES
 from mmalab.sanitizer.lanes import WarpClock
 
-__all__ = ["Column", "GlobalShadow", "Ledger", "Page", "Portion", "Slot", "SlotKey", "index"]
+__all__ = ["Column", "GlobalShadow", "Ledger", "Page", "Portion", "Slot", "SlotKey", "Where",
+           "index"]
 
 _PAGE_BYTES = 4096
+#: Cells of a page: a stretch of them, or numbers.
+Where: TypeAlias = slice | NDArray[np.intp]
 _BIT = np.uint32(1) << np.arange(LANES, dtype=np.uint32)
 
 
@@ -52,6 +56,11 @@ class Column(IntEnum):
     MASK = 5
     STRENGTH = 6
     WRITE = 7
+    #: AgentKind and Proxy; the CTA that issued it; how a tensor copy laid out the bytes.
+    KIND = 8
+    PROXY = 9
+    HOME = 10
+    SWIZZLE = 11
 
 
 class Ledger:
@@ -61,33 +70,46 @@ class Ledger:
         #: [column, record]
         self.table = np.zeros((len(Column), 256), np.int64)
         self._count = 1
-        #: (CTA, row) -> its latest epoch, and the accesses noted in it.
-        self._latest: dict[tuple[int, int], tuple[int, dict[tuple[int, ...], int]]] = {}
+        #: (CTA, row, lane of an agent) -> its latest epoch, and the accesses noted in it.
+        self._latest: dict[tuple[int, int, int], tuple[int, dict[tuple[int, ...], int]]] = {}
 
     def note(self, *, cta: int, row: int, clock: int, warp: int, site: int, mask: int,
-             strength: int, write: bool) -> int:
-        """The number of this access. `strength` 0 is weak, else 1 + the level of its scope."""
-        epoch, known = self._latest.get((cta, row), (-1, {}))
+             strength: int, write: bool, kind: int = 0, agent: Agent | None = None,
+             proxy: int = 0, home: int | None = None, swizzle: int = 0) -> int:
+        """The number of this access. `strength` 0 is weak, else 1 + the level of its scope.
+
+        `agent` does it on behalf of `warp` of CTA `home`, the same CTA if not given.
+        """
+        actor = (cta, row, -1 if agent is None else agent.lane)
+        epoch, known = self._latest.get(actor, (-1, {}))
         if epoch != clock:
             known = {}
-            self._latest[cta, row] = (clock, known)
-        number = known.get((site, mask, strength, write))
+            self._latest[actor] = (clock, known)
+        home = cta if home is None else home
+        key = (site, mask, strength, write, proxy, home, warp, swizzle)
+        number = known.get(key)
         if number is None:
-            number = known[site, mask, strength, write] = self._count
+            number = known[key] = self._count
             self._count += 1
             if number == self.table.shape[1]:
                 self.table = np.concatenate((self.table, np.zeros_like(self.table)), axis=1)
-            self.table[:, number] = (cta, row, clock, warp, site, mask, strength, write)
+            kind = kind if agent is None else agent.kind
+            self.table[:, number] = (cta, row, clock, warp, site, mask, strength, write, kind,
+                                     proxy, home, swizzle)
         return number
 
 
 class SlotKey(NamedTuple):
-    """Whose accesses a slot holds: one actor's reads, or strong writes, of one strength."""
+    """Whose accesses a slot holds: one actor's reads, or strong writes, of one strength.
+
+    Agents that share a row have slots of their own: `lane` is the agent's, -1 for a warp.
+    """
 
     cta: int
     row: int
     strength: int
     write: bool
+    lane: int = -1
 
 
 @dataclass(slots=True)
@@ -144,22 +166,59 @@ class Page:
             slot.records = np.pad(slot.records, (0, more))
             slot.masks = np.pad(slot.masks, (0, more))
 
-    def set_write(self, cells: NDArray[np.intp], stamps: NDArray[np.int32]) -> None:
+    def stretch(self, starts: NDArray[np.int64], size: int) -> Where:
+        """The cells of `size` bytes from each of the ascending `starts`; refines or extends."""
+        offsets = starts - self.base
+        bits = int(np.bitwise_or.reduce(offsets)) | size
+        if bits & (self.granule - 1):
+            self._refine(bits & -bits)
+        shift = self.granule.bit_length() - 1
+        low, high, times = int(offsets[0]) >> shift, (int(offsets[-1]) + size) >> shift, (
+            size >> shift)
+        if high > len(self.writes):
+            self._extend(high)
+        if high - low == times * len(starts) and (np.diff(offsets) == size).all():
+            return slice(low, high)
+        return ((offsets >> shift)[:, None] + index(times)).reshape(-1)
+
+    def set_write(self, cells: Where, stamps: NDArray[np.int32] | int) -> None:
         """An ordinary write: it replaces everything that the cells remembered."""
         self.writes[cells] = stamps
         for slot in self.slots.values():
             slot.records[cells] = 0
         if self.spilled:
-            for cell in cells.tolist():
+            numbers = range(cells.start, cells.stop) if isinstance(cells, slice) else (
+                cells.tolist())
+            for cell in numbers:
                 self.spilled.pop(cell, None)
 
-    def add(self, key: SlotKey, cells: NDArray[np.intp], by: NDArray[np.int64], record: int,
-            ledger: Ledger, clock: WarpClock | None) -> None:
-        """A read or a strong write of `cells` [n] by lanes `by` [n]."""
+    def forget_values(self, cells: Where) -> None:
+        """What the cells hold is not known any more."""
+        if self.values is None:
+            return
+        times = self.granule
+        if isinstance(cells, slice):
+            self.values[cells.start * times : cells.stop * times] = -1
+        else:
+            self.values.reshape(-1, times)[cells] = -1
+
+    def replace(self, key: SlotKey, cells: Where, record: int) -> None:
+        """A read or a strong write by an agent: its later epochs cover the earlier ones."""
+        slot = self._slot(key)
+        slot.records[cells] = record
+        slot.masks[cells] = np.uint32(1 << key.lane)
+
+    def _slot(self, key: SlotKey) -> Slot:
         slot = self.slots.get(key)
         if slot is None:
             slot = self.slots[key] = Slot(key, np.zeros(len(self.writes), np.int32),
                                           np.zeros(len(self.writes), np.uint32))
+        return slot
+
+    def add(self, key: SlotKey, cells: NDArray[np.intp], by: NDArray[np.int64], record: int,
+            ledger: Ledger, clock: WarpClock | None) -> None:
+        """A read or a strong write of `cells` [n] by lanes `by` [n]."""
+        slot = self._slot(key)
         masks = self._masks(cells, by)
         old = slot.records.take(cells)
         if old.any():
@@ -222,6 +281,16 @@ class _Read:
     record: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Sweep:
+    """The same, by an agent: `size` bytes from each of the starts."""
+
+    key: SlotKey
+    starts: NDArray[np.int64]
+    size: int
+    record: int
+
+
 class Portion(NamedTuple):
     """The part of an access that falls into one page: `chosen` indexes the lanes given."""
 
@@ -240,7 +309,7 @@ class GlobalShadow:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._pages: dict[int, Page] = {}
-        self._unwritten: dict[int, list[_Read]] = {}
+        self._unwritten: dict[int, list[_Read | _Sweep]] = {}
         self._written: set[int] = set()
         #: Per reader its latest access that was put off: a spin repeats it.
         self._latest: dict[SlotKey, tuple[int, NDArray[np.int64]]] = {}
@@ -258,6 +327,29 @@ class GlobalShadow:
                 _Read(key, addresses, by, size, record))
         return True
 
+    def swept(self, key: SlotKey, starts: NDArray[np.int64], size: int, record: int) -> bool:
+        """The same for an agent that reads `size` bytes from each of the ascending `starts`."""
+        buffer = int(starts[0]) >> 40
+        if buffer in self._written or int(starts[-1]) >> 40 != buffer:
+            return False
+        self._unwritten.setdefault(buffer, []).append(_Sweep(key, starts, size, record))
+        return True
+
+    def stretches(self, starts: NDArray[np.int64], size: int) -> Iterator[tuple[Page, Where]]:
+        """`size` bytes from each of the ascending `starts`, page by page."""
+        numbers, last = starts // _PAGE_BYTES, (starts + (size - 1)) // _PAGE_BYTES
+        inside = numbers == last
+        for number in np.unique(numbers[inside]).tolist():
+            page = self._page(number)
+            yield page, page.stretch(starts[inside & (numbers == number)], size)
+        for start in starts[~inside].tolist():
+            low = start
+            while low < start + size:
+                page = self._page(low // _PAGE_BYTES)
+                high = min(start + size, (low // _PAGE_BYTES + 1) * _PAGE_BYTES)
+                yield page, page.stretch(np.array([low]), high - low)
+                low = high
+
     def written(self, addresses: NDArray[np.int64]) -> None:
         """A write comes: sort the reads that were put off for its buffers into cells."""
         for buffer in {int(address) >> 40 for address in (addresses.min(), addresses.max())}:
@@ -265,6 +357,10 @@ class GlobalShadow:
                 continue
             self._written.add(buffer)
             for read in self._unwritten.pop(buffer, ()):
+                if isinstance(read, _Sweep):
+                    for page, where in self.stretches(read.starts, read.size):
+                        page.replace(read.key, where, read.record)
+                    continue
                 for page, cells, chosen in self.portions(read.addresses, read.size):
                     by = np.repeat(read.by[chosen], cells.shape[1])
                     page.add(read.key, cells.reshape(-1), by, read.record, self._ledger, None)

@@ -1,4 +1,4 @@
-"""One access on its way through the checks into shadow memory."""
+"""One access on its way through the checks into shadow memory: of lanes, or of an agent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mmalab.sanitizer.clocks import lanes_of
+from mmalab.sanitizer.agents import Agent, AgentKind, Proxy
+from mmalab.sanitizer.clocks import PROXY_GLOBAL, PROXY_SHARED, lanes_of
 from mmalab.sanitizer.lanes import WarpClock
 
-__all__ = ["Touch"]
+__all__ = ["Sweep", "Touch"]
 
 Space: TypeAlias = Literal["shared", "global"]
 
@@ -45,6 +46,49 @@ class Touch:
         return lanes_of(self.mask)
 
     @property
-    def copies(self) -> bool:
-        """Whether the cp.async agent does it."""
-        return self.row >= self.clock.warps
+    def kind(self) -> AgentKind:
+        """The thread itself, or its cp.async agent."""
+        return AgentKind.COPY if self.row >= self.clock.warps else AgentKind.THREAD
+
+    @property
+    def proxy(self) -> Proxy:
+        """Loads, stores, atomics and cp.async use the generic proxy."""
+        return Proxy.GENERIC
+
+    @property
+    def counts(self) -> bool:
+        """Whether an asynchronous operation counts bytes on the mbarrier: never."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What an agent does to memory: `size` bytes from each of the ascending `starts` [n].
+
+    `clock` and `lane` issue it and are the observer; `agent` does it in its `epoch`.
+    """
+
+    clock: WarpClock
+    lane: int
+    agent: Agent
+    epoch: int
+    site: int
+    space: Space
+    write: bool
+    starts: NDArray[np.int64]
+    size: int
+    strength: int = 0
+    proxy: Proxy = Proxy.ASYNC
+    swizzle: int = 0
+    #: The operation counts bytes on the mbarrier there.
+    counts: bool = False
+
+    @property
+    def kind(self) -> AgentKind:
+        """Who does it."""
+        return self.agent.kind
+
+    @property
+    def fenced(self) -> int:
+        """The relation that says what its proxy may see of this space."""
+        return PROXY_SHARED if self.space == "shared" else PROXY_GLOBAL

@@ -5,6 +5,7 @@ The strongest relation that *does* hold between the two names the fault. In this
 ==========================================  ======================================================
 what holds                                  what is reported
 ==========================================  ======================================================
+a side is asynchronous                      :mod:`mmalab.sanitizer.async_words`
 the copy is known to its issuer only        ``missing-barrier``: the others were not told
 nothing waits for the copy                  ``missing-cp-async-wait``, ``async-overlap``
 PRACTISED                                   ``warp-sync-missing``, a warning: lockstep only
@@ -19,15 +20,17 @@ nothing                                     ``missing-barrier`` (shared), ``data
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from mmalab.findings import Severity
+from mmalab.sanitizer.accesses import Earlier, Pair, Verdict, doer, kind_of
+from mmalab.sanitizer.agents import AgentKind, Proxy
+from mmalab.sanitizer.async_words import AsyncWords
 from mmalab.sanitizer.clocks import (
     EXECUTION,
     HARD,
+    INITIALISED,
     OFFERED_HARD,
     OFFERED_SCOPELESS,
     PRACTISED,
@@ -36,55 +39,18 @@ from mmalab.sanitizer.clocks import (
 from mmalab.sanitizer.copies import CopyQueues
 from mmalab.sanitizer.guesses import guesses
 from mmalab.sanitizer.lanes import COPIES
-from mmalab.sanitizer.touch import Touch
 from mmalab.sanitizer.world import World
 
-__all__ = ["Judge", "Pair"]
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """An access, and an earlier one (record, lane) that is not ordered before its lane `by`."""
-
-    touch: Touch
-    record: int
-    lane: int
-    by: int
-    address: int
-    size: int
-    lanes: tuple[int, ...]
-    same_value: bool
-
-
-class Verdict(NamedTuple):
-    """What to report: code and severity, what does hold, what is missing, what repairs it."""
-
-    code: str
-    severity: Severity
-    holds: str
-    missing: str
-    repair: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Earlier:
-    """The ledger row of the earlier access."""
-
-    cta: int
-    row: int
-    clock: int
-    warp: int
-    site: int
-    mask: int
-    strength: int
-    write: int
+__all__ = ["Judge"]
 
 
 class Judge:
     """Names unordered pairs and reports them."""
 
-    def __init__(self, world: World, queues: CopyQueues) -> None:
+    def __init__(self, world: World, queues: CopyQueues, words: AsyncWords) -> None:
         self._world = world
         self._queues = queues
+        self._words = words
         self._guesses = guesses(world.program)
         #: Which (mbarrier address, phase) has received an epoch (CTA, row, lane, clock), if any.
         self.published: Callable[[int, int, int, int], tuple[int, int] | None] = _unpublished
@@ -93,14 +59,14 @@ class Judge:
         """Report a pair once per (code, earlier site, later site)."""
         world, touch = self._world, pair.touch
         row = world.ledger.table[:, pair.record]
-        earlier = _Earlier(*row.tolist())
+        earlier = Earlier(*row.tolist())
         verdict = self._verdict(pair, earlier)
         if verdict is None:
             return
         world.reports.raced(touch.clock.cta, touch.site)
-        world.reports.raced(earlier.cta, earlier.site)
-        if earlier.cta == touch.clock.cta and world.reports.explained(
-                earlier.cta, earlier.warp, touch.clock.warp):
+        world.reports.raced(earlier.home, earlier.site)
+        if earlier.home == touch.clock.cta and world.reports.explained(
+                earlier.home, earlier.warp, touch.clock.warp):
             return
         key = (earlier.site,)
         if world.reports.again(verdict.code, touch.site, *key):
@@ -112,26 +78,37 @@ class Judge:
 
     # -- the verdict -----------------------------------------------------------------------------
 
-    def _verdict(self, pair: Pair, earlier: _Earlier) -> Verdict | None:
+    def _verdict(self, pair: Pair, earlier: Earlier) -> Verdict | None:
         if self._same_in_shared(pair, earlier) or self._only_a_guess(pair, earlier):
             return None
-        if self._holds(PRACTISED, pair, earlier):
+        counts = pair.touch.counts or self._is_mbarrier(pair.touch.site)
+        initialised = counts and self._world.family(earlier.site) == "mbarrier.init"
+        if initialised and self._holds(INITIALISED, pair, earlier):
+            return None
+        hard = self._holds(HARD, pair, earlier)
+        if hard or self._holds(PRACTISED, pair, earlier):
+            if pair.touch.proxy == Proxy.TENSORMAP:
+                return self._words.tensor_map(pair, earlier)
+            if pair.touch.proxy == Proxy.ASYNC and (hard or not earlier.write):
+                return self._words.proxy(pair, earlier, hard=hard)
             return self._lockstep(pair, earlier)
-        if self._is_mbarrier(earlier.site) or self._is_mbarrier(pair.touch.site):
-            return self._mbarrier(pair, earlier)
-        if earlier.row >= pair.touch.clock.warps:
+        if self._is_mbarrier(earlier.site) or counts:
+            return self._mbarrier(pair, earlier, initialised=initialised)
+        if earlier.asynchronous:
+            return self._words.agent(pair, earlier)
+        if earlier.kind == AgentKind.COPY:
             return self._copy(pair, earlier)
         return self._plain(pair, earlier)
 
-    def _same_in_shared(self, pair: Pair, earlier: _Earlier) -> bool:
+    def _same_in_shared(self, pair: Pair, earlier: Earlier) -> bool:
         """Warps that hold copies of one value store it redundantly: Triton's replicated layouts.
 
         The same in global memory is a warning (decision A2).
         """
         return bool(pair.same_value and earlier.write and pair.touch.space == "shared"
-                    and not pair.touch.copies and earlier.row < pair.touch.clock.warps)
+                    and pair.touch.kind == AgentKind.THREAD == earlier.kind)
 
-    def _only_a_guess(self, pair: Pair, earlier: _Earlier) -> bool:
+    def _only_a_guess(self, pair: Pair, earlier: Earlier) -> bool:
         """A weak read that only starts a compare-and-swap loop, against the atomics of others.
 
         The CUDA guide's pattern for atomics of one's own: the swap checks what the read guessed.
@@ -142,7 +119,7 @@ class Judge:
         return bool(earlier.strength and earlier.write and not touch.write and not touch.strength
                     and touch.site in self._guesses)
 
-    def _holds(self, relation: int, pair: Pair, earlier: _Earlier) -> bool:
+    def _holds(self, relation: int, pair: Pair, earlier: Earlier) -> bool:
         one = np.array([[pair.by, earlier.cta, earlier.row, pair.lane, earlier.clock]], np.int64)
         by, cta, row, lane, clock = one.T
         return bool(pair.touch.clock.covers(relation, by, cta, row, lane, clock)[0])
@@ -150,20 +127,22 @@ class Judge:
     def _is_mbarrier(self, site: int) -> bool:
         return "mbarrier" in self._world.family(site)
 
-    def _mbarrier(self, pair: Pair, earlier: _Earlier) -> Verdict:
+    def _mbarrier(self, pair: Pair, earlier: Earlier, *, initialised: bool) -> Verdict:
         world = self._world
-        families = world.family(earlier.site), world.family(pair.touch.site)
-        if families[0] == "mbarrier.init" and "mbarrier" in families[1]:
+        if initialised:
+            line = world.line(earlier.site)
+            apart = earlier.cta != pair.touch.clock.cta
             return Verdict(
                 "mbarrier-init-order", "error", "nothing",
                 "no order between the initialisation and this use of the mbarrier",
-                f"bar.sync after line {world.line(earlier.site)}")
+                f"fence.mbarrier_init.release.cluster after line {line}, then barrier.cluster"
+                if apart else f"bar.sync after line {line}")
         return Verdict(
             "mbarrier-lifetime", "error", "nothing",
             "no order between the use of the mbarrier and another use of its bytes",
             f"wait, then bar.sync before line {world.line(pair.touch.site)}")
 
-    def _lockstep(self, pair: Pair, earlier: _Earlier) -> Verdict:
+    def _lockstep(self, pair: Pair, earlier: Earlier) -> Verdict:
         world = self._world
         lines = f"lines {world.line(earlier.site)} and {world.line(pair.touch.site)}"
         if earlier.warp == pair.touch.clock.warp and earlier.cta == pair.touch.clock.cta:
@@ -175,7 +154,7 @@ class Judge:
             "warp-sync-missing", "warning", "lockstep of converged lanes (practised)",
             "memory order between the lanes of the warp", repair)
 
-    def _copy(self, pair: Pair, earlier: _Earlier) -> Verdict:
+    def _copy(self, pair: Pair, earlier: Earlier) -> Verdict:
         issuer = self._world.clock(earlier.cta, earlier.warp)
         queue = self._queues.of(earlier.cta, earlier.warp)
         line = self._world.line
@@ -186,7 +165,7 @@ class Judge:
                 "the other thread was not told",
                 queue.barrier_words(pair.lane, earlier.clock, line))
         words = queue.wait_words(pair.lane, earlier.clock, line)
-        if pair.touch.copies and pair.touch.write and earlier.write:
+        if pair.touch.kind == AgentKind.COPY and pair.touch.write and earlier.write:
             return Verdict(
                 "async-overlap", "error", "both copies are issued, neither is waited for",
                 "two copies in flight write the same bytes: which ends last is not defined", words)
@@ -194,7 +173,7 @@ class Judge:
             "missing-cp-async-wait", "error", "the copy is issued",
             "nothing on the way waits for the copy", words)
 
-    def _plain(self, pair: Pair, earlier: _Earlier) -> Verdict:
+    def _plain(self, pair: Pair, earlier: Earlier) -> Verdict:
         touch, world = pair.touch, self._world
         first, last = world.line(earlier.site), world.line(touch.site)
         if earlier.strength and touch.strength:
@@ -225,7 +204,7 @@ class Judge:
                 f"release, or fence.acq_rel after line {first} and before the flag is set")
         return self._nothing(pair, earlier)
 
-    def _nothing(self, pair: Pair, earlier: _Earlier) -> Verdict:
+    def _nothing(self, pair: Pair, earlier: Earlier) -> Verdict:
         touch, world = pair.touch, self._world
         first, last = world.line(earlier.site), world.line(touch.site)
         if touch.space == "global":
@@ -238,7 +217,7 @@ class Judge:
                 else "no order between the two accesses",
                 f"bar.sync {_between(first, last)}" if same_cta
                 else "a flag: release at .gpu scope by one thread, acquire by the other")
-        same_warp = earlier.warp == touch.clock.warp
+        same_warp = (earlier.warp, earlier.home) == (touch.clock.warp, touch.clock.cta)
         published = self.published(earlier.cta, earlier.row, pair.lane, earlier.clock)
         if published is not None and not same_warp:
             address, phase = published
@@ -253,37 +232,41 @@ class Judge:
             "nothing: the lanes are on different paths" if same_warp else "nothing",
             "no order between the two accesses",
             f"bar.warp.sync on both paths, {_between(first, last)}" if same_warp
-            else f"bar.sync {_between(first, last)}")
+            else f"bar.sync {_between(first, last)}" if earlier.home == touch.clock.cta
+            else f"barrier.cluster.arrive and wait {_between(first, last)}")
 
     # -- words -----------------------------------------------------------------------------------
 
-    def _message(self, pair: Pair, earlier: _Earlier, verdict: Verdict) -> str:
+    def _message(self, pair: Pair, earlier: Earlier, verdict: Verdict) -> str:
         touch, world = pair.touch, self._world
         return (f"{world.named(touch.site)} {_verb(touch.write)} {touch.space} bytes "
                 f"[{pair.address:#x}, {pair.address + pair.size:#x}) that "
                 f"{self._actor(earlier)} {_past(bool(earlier.write))} with "
                 f"{world.named(earlier.site)}: {verdict.missing}. Repair: {verdict.repair}")
 
-    def _actor(self, earlier: _Earlier) -> str:
-        who = f"warp {earlier.warp} of CTA {self._world.place(earlier.cta)}"
-        return f"a copy of {who}" if earlier.row >= self._world.warps else who
+    def _actor(self, earlier: Earlier) -> str:
+        who = f"warp {earlier.warp} of CTA {self._world.place(earlier.home)}"
+        return who if earlier.kind == AgentKind.THREAD else f"a {doer(earlier.kind)} of {who}"
 
-    def _witness(self, pair: Pair, earlier: _Earlier, verdict: Verdict) -> dict[str, Any]:
+    def _witness(self, pair: Pair, earlier: Earlier, verdict: Verdict) -> dict[str, Any]:
         touch, world = pair.touch, self._world
         span = [pair.address, pair.address + pair.size]
         return {
             "earlier": {
-                "actor": "cp.async" if earlier.row >= world.warps else "thread",
-                "cta": world.place(earlier.cta), "warp": earlier.warp, "lanes": [pair.lane],
+                "actor": doer(earlier.kind), "cta": world.place(earlier.home),
+                "warp": earlier.warp,
+                "lanes": [earlier.issuer if earlier.asynchronous else pair.lane],
                 "line": world.line(earlier.site), "text": world.text(earlier.site),
-                "class": _kind(bool(earlier.write), earlier.strength), "space": touch.space,
+                "class": kind_of(write=bool(earlier.write), strength=earlier.strength,
+                                 proxy=earlier.proxy), "space": touch.space,
                 "bytes": span,
             },
             "later": {
-                "actor": "cp.async" if touch.copies else "thread",
+                "actor": doer(touch.kind),
                 "cta": world.place(touch.clock.cta), "warp": touch.clock.warp,
                 "lanes": list(pair.lanes), "line": world.line(touch.site),
-                "text": world.text(touch.site), "class": _kind(touch.write, touch.strength),
+                "text": world.text(touch.site),
+                "class": kind_of(write=touch.write, strength=touch.strength, proxy=touch.proxy),
                 "space": touch.space, "bytes": span,
             },
             "holds": verdict.holds, "missing": verdict.missing, "repair": verdict.repair,
@@ -300,10 +283,6 @@ def _between(first: int, last: int) -> str:
     return f"between lines {first} and {last}"
 
 
-def _kind(write: bool, strength: int) -> str:
-    return f"{'strong' if strength else 'weak'} generic {'write' if write else 'read'}"
-
-
 def _verb(write: bool) -> str:
     return "writes" if write else "reads"
 
@@ -312,5 +291,5 @@ def _past(write: bool) -> str:
     return "wrote" if write else "read"
 
 
-def _wide(world: World, pair: Pair, earlier: _Earlier) -> str:
+def _wide(world: World, pair: Pair, earlier: Earlier) -> str:
     return world.distance(earlier.cta, pair.touch.clock.cta).name.lower()

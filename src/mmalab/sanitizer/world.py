@@ -136,6 +136,7 @@ class World:
         self.program = program
         self.grid = launch.grid
         self.cluster = launch.cluster
+        self.cluster_size = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
         x, y, z = launch.block
         self.threads = x * y * z
         self.warps = -(-self.threads // LANES)
@@ -143,12 +144,14 @@ class World:
         self.memory = GlobalShadow(self.ledger)
         self.reports = Reports()
         self._ctas: dict[int, Cta] = {}
+        self._clusters: dict[Dim3, list[Cta]] = {}
 
     def cta(self, index: int) -> Cta:
         """The CTA with that linear index."""
         cta = self._ctas.get(index)
         if cta is None:
             cta = self._ctas[index] = Cta(index, self.threads)
+            self._clusters.setdefault(self.cluster_of(index), []).append(cta)
         return cta
 
     def clock(self, cta: int, warp: int) -> WarpClock:
@@ -164,11 +167,18 @@ class World:
         """How wide a scope must be to include two CTAs."""
         if one == other:
             return Level.CTA
-        if self.cluster != (1, 1, 1) and self._cluster_of(one) == self._cluster_of(other):
+        if self.cluster != (1, 1, 1) and self.cluster_of(one) == self.cluster_of(other):
             return Level.CLUSTER
         return Level.GPU
 
-    def _cluster_of(self, cta: int) -> Dim3:
+    def peers(self, cta: int) -> list[Cta]:
+        """The CTAs of a cluster that have started, the given one included."""
+        if self.cluster_size == 1:
+            return [self.cta(cta)]
+        return self._clusters[self.cluster_of(cta)]
+
+    def cluster_of(self, cta: int) -> Dim3:
+        """The coordinates of a CTA's cluster."""
         x, y, z = (at // size for at, size in zip(self.place(cta), self.cluster, strict=True))
         return (x, y, z)
 

@@ -1,0 +1,193 @@
+"""wgmma: four warps start one product, groups end it, registers belong to it in between.
+
+The product starts when all four warps have issued it, and it knows what *every* one of them knows:
+being collective makes it no barrier for its operands, so each warp's part is checked with that
+warp's clock. It ends once for the warpgroup: a wait_group by any of the warps covers the operand
+reads of all four (decision G1).
+
+Registers of one warp, for ``wgmma D, A, [B]``::
+
+    mov D, A ...        touched
+    wgmma.fence         not touched any more
+    wgmma D, A          D and A fly; a second wgmma of the same shape may chain on D
+    commit, wait 0      land
+    mov x, D            before the wait: missing-wgmma-wait
+
+A wgmma on registers that were touched since the last fence, or that fly with another shape, is
+``missing-wgmma-fence``. ptxas often inserts what is missing; the PTX is undefined all the same
+(decision G2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from mmalab.emulator.events import Registers, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
+from mmalab.sanitizer.agents import Agents
+from mmalab.sanitizer.clocks import lanes_of
+from mmalab.sanitizer.groups import Groups
+from mmalab.sanitizer.lanes import WarpClock
+from mmalab.sanitizer.sweep import Sweeps
+from mmalab.sanitizer.touch import Sweep
+from mmalab.sanitizer.world import World
+
+__all__ = ["WgmmaRule"]
+
+_WARPS = 4
+_REPAIRED = "ptxas usually inserts what is missing, but the PTX is undefined"
+
+
+class _Flying(NamedTuple):
+    """A register that a product in flight uses: as D it is written, as A only read."""
+
+    epoch: int
+    shape: str
+    accumulator: bool
+    site: int
+
+
+@dataclass(slots=True)
+class _File:
+    """The watched registers of one warp. Before the first fence all count as touched."""
+
+    fenced: bool = False
+    touched: set[int] = field(default_factory=set)
+    flying: dict[int, _Flying] = field(default_factory=dict)
+
+
+class WgmmaRule:
+    """Follows products, their groups and their registers."""
+
+    def __init__(self, world: World, sweeps: Sweeps, agents: Agents, groups: Groups) -> None:
+        self._world = world
+        self._sweeps = sweeps
+        self._agents = agents
+        self._groups = groups
+        self._files: dict[tuple[int, int], _File] = {}
+
+    def issue(self, event: Wgmma) -> None:
+        """One warp's part: its registers, and the operands in shared memory."""
+        epoch = self._groups.wgmma(event.cta, event.warp).epoch
+        registers = self._file(event)
+        self._check_registers(event, registers)
+        for slot in event.a:
+            registers.flying[slot] = _Flying(epoch, event.shape, False, event.site)
+        for slot in event.d:
+            registers.flying[slot] = _Flying(epoch, event.shape, True, event.site)
+        clock = self._world.clock(event.cta, event.warp)
+        agent = self._agents.warpgroup(event.cta, event.warp // _WARPS)
+        for lane in _observers(clock):
+            for span in event.reads:
+                starts = span.starts if (span.starts[1:] >= span.starts[:-1]).all() else (
+                    np.sort(span.starts))
+                self._sweeps.sweep(Sweep(
+                    clock, lane, agent, epoch, event.site, "shared", False, starts, span.size,
+                    swizzle=self._sweeps.layout(span.swizzle)),
+                    self._world.cta(event.cta).shared)
+
+    def fence(self, event: WgmmaFence) -> None:
+        """What was done to registers before is done."""
+        registers = self._file(event)
+        registers.fenced = True
+        registers.touched.clear()
+
+    def commit(self, event: WgmmaCommit) -> None:
+        """The warp's open group ends here."""
+        self._groups.wgmma(event.cta, event.warp).commit()
+
+    def wait(self, event: WgmmaWait) -> None:
+        """The groups up to the wait's reach are done: operands for everybody, registers for us."""
+        reach = self._groups.wgmma(event.cta, event.warp).wait(event.newest, event.site)
+        registers = self._file(event)
+        registers.flying = {slot: flying for slot, flying in registers.flying.items()
+                            if flying.epoch > reach}
+        if reach:
+            agent = self._agents.warpgroup(event.cta, event.warp // _WARPS)
+            self._world.clock(event.cta, event.warp).learn(event.mask, agent.place, reach)
+
+    def touch(self, event: Registers) -> None:
+        """Another instruction reads or writes registers that some wgmma uses."""
+        registers = self._file(event)
+        if registers.flying:
+            self._check_touch(event, registers)
+        registers.touched.update(event.reads, event.writes)
+
+    def _file(self, event: Wgmma | WgmmaFence | WgmmaWait | Registers) -> _File:
+        return self._files.setdefault((event.cta, event.warp), _File())
+
+    # -- checks ----------------------------------------------------------------------------------
+
+    def _check_registers(self, event: Wgmma, registers: _File) -> None:
+        for slot in event.d:
+            flying = registers.flying.get(slot)
+            if flying is None:
+                if _touched(registers, slot):
+                    self._unfenced(event, "D", "were touched since the last wgmma.fence")
+                    return
+            elif flying.accumulator and flying.shape != event.shape:
+                self._unfenced(event, "D", f"still belong to {self._world.named(flying.site)}, a "
+                               "product of another shape")
+                return
+            elif not flying.accumulator:
+                self._unawaited(event, flying, "writes")
+                return
+        for slot in event.a:
+            flying = registers.flying.get(slot)
+            if flying is not None and flying.accumulator:
+                self._unawaited(event, flying, "reads")
+                return
+            if flying is None and _touched(registers, slot):
+                self._unfenced(event, "A", "were touched since the last wgmma.fence")
+                return
+
+    def _check_touch(self, event: Registers, registers: _File) -> None:
+        for slots, verb in ((event.writes, "writes"), (event.reads, "reads")):
+            for slot in slots:
+                flying = registers.flying.get(slot)
+                if flying is not None and (flying.accumulator or verb == "writes"):
+                    self._unawaited(event, flying, verb)
+                    return
+
+    def _unfenced(self, event: Wgmma, operand: str, why: str) -> None:
+        world = self._world
+        line = world.line(event.site)
+        repair = f"wgmma.fence.sync.aligned before line {line}"
+        if "another shape" in why:
+            repair = f"wgmma.wait_group 0, then {repair}"
+        world.report(
+            "missing-wgmma-fence", "error",
+            f"{world.named(event.site)}: registers of {operand} {why} ({_REPAIRED}). Repair: "
+            f"{repair}", cta=event.cta, warp=event.warp, site=event.site, lane=_lane(event),
+            witness={"operand": operand, "repair": repair})
+
+    def _unawaited(self, event: Wgmma | Registers, flying: _Flying, verb: str) -> None:
+        world = self._world
+        group = self._groups.wgmma(event.cta, event.warp)
+        repair = group.register_words(flying.epoch, world.line)
+        role = "D" if flying.accumulator else "A"
+        world.report(
+            "missing-wgmma-wait", "error",
+            f"{world.named(event.site)} {verb} registers of {role} that "
+            f"{world.named(flying.site)} may still use ({_REPAIRED}). Repair: {repair} before "
+            f"line {world.line(event.site)}", cta=event.cta, warp=event.warp, site=event.site,
+            lane=_lane(event), key=(flying.site,),
+            witness={"operand": role, "product_line": world.line(flying.site), "repair": repair})
+
+
+def _touched(registers: _File, slot: int) -> bool:
+    return not registers.fenced or slot in registers.touched
+
+
+def _observers(clock: WarpClock) -> Iterable[int]:
+    """One live lane of each part of a warp: lanes of a part know the same."""
+    for mask, _ in clock.parts:
+        if mask & clock.live:
+            yield int(lanes_of(mask & clock.live)[0])
+
+
+def _lane(event: Wgmma | Registers) -> int:
+    return int(lanes_of(event.mask)[0])
