@@ -39,6 +39,7 @@ VERBS: dict[str, str] = {
     "asm": "Assemble for one or more chips: opcodes, registers, loops, native or emulated.",
     "sass": "Read a cubin: instructions, loops, work per instruction.",
     "gemm": "Run a matrix product with a kernel of ours.",
+    "bench": "Time our kernels on the GPU against the best of cublasLt.",
 }
 
 

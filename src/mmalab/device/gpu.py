@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 
 from mmalab.device.driver import DriverError, call, check, driver, gpu_library
 from mmalab.device.signature import Shape
+from mmalab.device.tensor_maps import at_address
 from mmalab.errors import ToolError, UsageError
+from mmalab.tensormap import TensorMap
 
-__all__ = ["Buffers", "Code", "Gpu", "buffers", "open_gpu"]
+__all__ = ["Buffers", "Code", "Gpu", "buffers", "device_count", "open_gpu"]
 
 #: Seconds after which a kernel that has not returned is given up (it cannot be stopped).
 PATIENCE_S = 60.0
@@ -147,8 +149,10 @@ class Gpu:
             config.numAttrs = 1
         return config
 
-    def wait(self, name: str) -> None:
+    def wait(self, name: str, pause: float = 0.0) -> None:
         """Until the stream is idle, but not for ever; `name` is what runs there.
+
+        `pause` is the sleep between two looks, in seconds.
 
         Raises:
             DriverError: a kernel faulted.
@@ -165,7 +169,16 @@ class Gpu:
                 raise ToolError(name, f"did not return within {PATIENCE_S:.0f} s, and a running "
                                 "kernel cannot be stopped: this process can launch nothing more",
                                 where=f"{self.name} ({self.chip})")
-            time.sleep(0)
+            time.sleep(pause)
+
+
+def device_count() -> int:
+    """How many devices the driver sees.
+
+    Raises:
+        ToolError: no driver, or no cuda-bindings.
+    """
+    return int(call(driver().cuDeviceGetCount))
 
 
 @lru_cache(maxsize=16)
@@ -203,6 +216,23 @@ class Buffers:
             whole = np.ascontiguousarray(array)
             call(cuda.cuMemcpyHtoD, address, whole.ctypes.data, whole.nbytes)
         return address
+
+    def add_map(self, made: TensorMap, name: str) -> bytes:
+        """The 128 bytes of a tensor map over its array, which is copied over.
+
+        Raises:
+            UsageError: a map without an array, or one that the device does not take.
+            ToolError: the driver encodes it otherwise than mmalab.
+        """
+        if made.buffer is None:
+            raise UsageError(f"{name}: a decoded tensor map", "has no array to copy over",
+                             legal="mmalab.TensorMap.tiled(array, ...)", where="mmalab.launch")
+        return at_address(self.gpu.driver, made, self.add(made.buffer, name))
+
+    def add_maps(self, maps: Sequence[TensorMap], name: str) -> int:
+        """The device address of a buffer that holds tensor maps one behind the other."""
+        encoded = b"".join(self.add_map(made, f"{name}, map {i}") for i, made in enumerate(maps))
+        return self.add(np.frombuffer(encoded, np.uint8), name)
 
     def bring_back(self, unchanged: Sequence[NDArray[Any]] = ()) -> None:
         """Copy results into the arrays, except read-only ones and those known as `unchanged`."""

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from numpy.typing import NDArray
 
 from mmalab.device.driver import DriverError
 from mmalab.device.faults import fault
-from mmalab.device.gpu import Buffers, Code, Gpu, buffers, open_gpu
+from mmalab.device.gpu import Code, Gpu, buffers, open_gpu
 from mmalab.device.signature import Extent, Shape, Signature, read_shape, read_signature
 from mmalab.emulator.arguments import as_array, bind
 from mmalab.emulator.memory import AddressSpace
@@ -31,6 +31,7 @@ from mmalab.isa import target as target_row
 from mmalab.ptx import parse
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
+from mmalab.tensormap import TensorMap
 from mmalab.toolchain import assemble, tools
 from mmalab.toolchain.assembler import retarget_text
 
@@ -58,7 +59,8 @@ def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | N
 
     Args:
         kernel: a Kernel value, a parsed module, or PTX text.
-        args: one value per parameter: arrays for pointers, numbers and bytes by declared type.
+        args: one value per parameter: arrays for pointers, numbers and bytes by declared type,
+            tensor maps, which the driver encodes over the array's copy on the device.
         entry, grid, block, cluster, dynamic_shared: the launch; a Kernel brings its own.
         target: what ptxas assembles for; None is the device's own.
         gpu: the device's number.
@@ -85,6 +87,19 @@ def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | N
                   loaded.shape, milliseconds)
 
 
+class Places(Protocol):
+    """Who knows where arrays lie on the device."""
+
+    def add(self, array: NDArray[Any], name: str) -> int:
+        """The device address of an array."""
+
+    def add_map(self, made: TensorMap, name: str) -> bytes:
+        """The 128 bytes of a tensor map."""
+
+    def add_maps(self, maps: Sequence[TensorMap], name: str) -> int:
+        """The device address of tensor maps one behind the other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A kernel that is ready to be launched on one device, again and again."""
@@ -101,7 +116,7 @@ class Loaded:
         """Where each parameter begins in the block."""
         return [offset for offset, _, _, _ in self.signature.params]
 
-    def bind(self, values: Sequence[Any], held: Buffers) -> bytes:
+    def bind(self, values: Sequence[Any], held: Places) -> bytes:
         """The parameter block for the entry's own values; arrays are placed by `held`.
 
         Raises:

@@ -1,0 +1,172 @@
+"""One row measured: ours against the best algorithm of cublasLt, block by block.
+
+What happens, in order: operands on the device; every candidate and every algorithm checked or
+ranked (:mod:`mmalab.bench.select`, :mod:`mmalab.bench.verify`); then per regime the winners of
+that regime in A B B A order (:mod:`mmalab.bench.statistics`). Everything that was seen goes into
+the record: each block with its seconds, clock, power and reasons.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mmalab.bench.arena import Arena, arena
+from mmalab.bench.bed import BURST, SUSTAINED, Bed, Block, Graph, Regime, bed
+from mmalab.bench.cublaslt import CublasSubject
+from mmalab.bench.problem import Problem
+from mmalab.bench.row import Row, make_kernel
+from mmalab.bench.select import Selection, select
+from mmalab.bench.statistics import median, order, ratio, spread
+from mmalab.bench.subject import KernelSubject, Subject, problem_of
+from mmalab.bench.verify import verify
+from mmalab.device.gpu import Gpu, open_gpu
+from mmalab.errors import MmalabError, ToolError
+from mmalab.plan.chips import chip_of
+
+__all__ = ["Plan", "duel", "measure"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured: pairs of blocks by regime (0: the regime is left out)."""
+
+    burst: int = 5
+    sustained: int = 2
+    seed: int | None = None
+
+    def regimes(self) -> list[tuple[Regime, int]]:
+        """The regimes that are wanted, with their pairs."""
+        return [(regime, pairs) for regime, pairs in ((BURST, self.burst),
+                                                      (SUSTAINED, self.sustained)) if pairs]
+
+
+def measure(row: Row, plan: Plan, gpu: int = 0) -> dict[str, Any]:
+    """One row on one GPU, as the plain data of its record; a failure is told under "problem".
+
+    Raises:
+        ToolError: there is no GPU to measure on.
+    """
+    device = open_gpu(gpu)
+    device.enter()
+    seed = plan.seed if plan.seed is not None else secrets.randbits(32)
+    record: dict[str, Any] = {"row": asdict(row), "seed": seed, "gpu": gpu}
+    try:
+        kernels = [make_kernel(row.kernel, row.m, row.n, row.k, arguments)
+                   for arguments in row.arguments]
+        problem = problem_of(kernels[0])
+        record["problem_size"] = {**asdict(problem), "flops": problem.flops,
+                                  "bytes": problem.bytes, "title": problem.title}
+        with arena(device, problem, seed) as operands, bed(device, operands) as table:
+            record["sets"], record["sms"] = len(operands.sets), table.sms
+            ours = [KernelSubject(kernel, operands, f"{kernel.name} [{at}]")
+                    for at, kernel in enumerate(kernels)]
+            theirs = _baseline(row, device, operands)
+            record |= duel(table, ours, theirs, plan, seed)
+            record["meter"] = table.meter.problem
+    except MmalabError as failed:
+        record["problem"] = str(failed)
+    return record
+
+
+def _baseline(row: Row, device: Gpu, operands: Arena) -> Sequence[Subject]:
+    if row.baseline == "none":
+        return []
+    if row.baseline == "cublasLt":
+        return CublasSubject.all(device, operands)
+    kernel = make_kernel(row.baseline, row.m, row.n, row.k, row.baseline_arguments or {})
+    return [KernelSubject(kernel, operands, f"baseline {kernel.name}")]
+
+
+def duel(table: Bed, ours: Sequence[Subject], theirs: Sequence[Subject], plan: Plan,
+         seed: int) -> dict[str, Any]:
+    """Select, check and time; the results by regime as plain data.
+
+    Raises:
+        ToolError: a subject that would be timed is wrong.
+    """
+    regimes = plan.regimes()
+    kinds = [regime for regime, _ in regimes]
+    sides = {"ours": select(table, ours, kinds)}
+    if theirs:
+        sides["baseline"] = select(table, theirs, kinds)
+    record: dict[str, Any] = {f"{side}_candidates": chosen.rows for side, chosen in sides.items()}
+    winners = {subject.name: subject for chosen in sides.values()
+               for subject in chosen.winners.values()}
+    record["checks"] = [verify(table.arena, subject, seed).as_dict()
+                        for subject in winners.values()]
+    wrong = [check for check in record["checks"] if check["problem"]]
+    if wrong:
+        raise ToolError(wrong[0]["subject"], wrong[0]["problem"],
+                        legal="a result that is right before it is timed",
+                        where="mmalab.bench.verify")
+    for regime, pairs in regimes:
+        record[regime.name] = _regime(table, sides, regime, pairs, seed)
+    return record
+
+
+def _regime(table: Bed, sides: Mapping[str, Selection[Any]], regime: Regime, pairs: int,
+            seed: int) -> dict[str, Any]:
+    """Both winners of one regime, A B B A."""
+    graphs = {side: _graph(table, chosen, regime) for side, chosen in sides.items()}
+    names = list(graphs)
+    blocks: dict[str, list[Block]] = {side: [] for side in names}
+    table.heat(graphs[names[0]], regime)
+    for letter in order(pairs):
+        side = names["AB".index(letter) % len(names)]
+        blocks[side].append(table.block(graphs[side], regime))
+    found: dict[str, Any] = {
+        side: summary(table.arena.problem, table.gpu.chip, table.sms, graphs[side].kernels, seen)
+        for side, seen in blocks.items()}
+    for side, chosen in sides.items():
+        found[side]["facts"] = dict(chosen.winners[regime.name].facts)
+    if len(names) == 2:
+        seconds = [[block.seconds for block in blocks[side]] for side in names]
+        found["ratio"] = asdict(ratio(*seconds, seed=seed))
+    return found
+
+
+def _graph(table: Bed, chosen: Selection[Any], regime: Regime) -> Graph:
+    subject = chosen.winners[regime.name]
+    key = f"{regime.name}_seconds"
+    each = next(row[key] for row in chosen.rows if row["name"] == subject.name)
+    return table.fitting(subject, regime.graph, each)
+
+
+def summary(problem: Problem, chip: str, sms: int, kernels: Sequence[str],
+            blocks: Sequence[Block]) -> dict[str, Any]:
+    """The medians of one subject's blocks, with every block behind them.
+
+    ``share`` is of the tensor peak at the clock that the SMs counted, ``bandwidth`` counts A, B
+    and C once; ``joules_per_tflop`` is mean power over rate.
+    """
+    seconds = median([block.seconds for block in blocks])
+    rate = problem.flops / seconds / 1e12
+    mhz = _median(blocks, lambda block: block.mhz)
+    watts = _median(blocks, lambda block: block.reading.watts)
+    peak = per_clock(problem, chip)
+    return {
+        "subject": blocks[0].subject, "kernels": list(kernels), "seconds": seconds,
+        "tflops": rate, "bandwidth": problem.bytes / seconds / 1e12,
+        "spread": spread([block.seconds for block in blocks]), "mhz": mhz,
+        "nvml_mhz": _median(blocks, lambda block: block.reading.nvml_mhz), "watts": watts,
+        "share": None if mhz is None or peak is None else rate * 1e6 / (sms * peak * mhz),
+        "joules_per_tflop": None if watts is None else watts / rate,
+        "reasons": sorted({reason for block in blocks for reason in block.reading.reasons}),
+        "blocks": [block.as_dict() for block in blocks],
+    }
+
+
+def _median(blocks: Sequence[Block], value: Callable[[Block], float | None]) -> float | None:
+    known = [found for found in map(value, blocks) if found is not None]
+    return median(known) if known else None
+
+
+def per_clock(problem: Problem, chip: str) -> int | None:
+    """Operations per SM and clock of the chip's fastest tensor instruction for the operands."""
+    try:
+        return chip_of(chip).rate(problem.dtype).per_clock
+    except MmalabError:
+        return None

@@ -1,0 +1,143 @@
+"""``mmalab bench gemm``: our kernels against the best of cublasLt on the GPU that is here."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mmalab.cli.output import Json, print_json, say, table
+from mmalab.errors import UsageError
+
+__all__ = ["bench"]
+
+_HEAD = ("case", "regime", "ours", "baseline", "ratio (95 %)", "MHz", "share", "J/TFLOP")
+
+
+def bench(
+    what: Annotated[str, typer.Argument(help="gemm")],
+    size: Annotated[list[int] | None, typer.Argument(help="M N K, where no table is asked")] = None,
+    *,
+    tables: Annotated[list[str] | None, typer.Option(
+        "--table", help="bf16, llm, fp8, int8, tf32, unaligned, skinny, mma; repeatable")] = None,
+    only: Annotated[str, typer.Option(help="rows of the table whose title holds this")] = "",
+    kernel: Annotated[str, typer.Option(help="family.factory of mmalab.kernels")] = (
+        "sm90_wgmma.gemm"),
+    choices: Annotated[list[str] | None, typer.Option(
+        "--set", help="argument of the kernel, KEY=VALUE[,KEY=VALUE]; each use is a candidate")
+    ] = None,
+    baseline: Annotated[str, typer.Option(
+        help="cublasLt, another family.factory[:KEY=VALUE,...], or none")] = "cublasLt",
+    burst: Annotated[int, typer.Option(help="pairs of short blocks after rest")] = 5,
+    sustained: Annotated[int, typer.Option(help="pairs of blocks of 1.5 s")] = 2,
+    gpu: Annotated[list[int] | None, typer.Option(help="device; more than once")] = None,
+    seed: Annotated[int | None, typer.Option(help="of the operands; fresh if not given")] = None,
+    out: Annotated[Path | None, typer.Option(help="write the record here")] = None,
+    dry_run: Annotated[bool, typer.Option(help="say what would be measured, and how long")] = False,
+    json: Json = False,
+) -> None:
+    """Time matrix products; exit 1 when a row could not be measured, or a result was wrong."""
+    if what != "gemm":
+        raise UsageError(f"bench {what}", "is nothing to measure", legal="gemm")
+
+    from mmalab.bench import Plan
+    from mmalab.bench.record import describe, rows_of, save
+
+    plan = Plan(burst, sustained, seed)
+    if min(burst, sustained) < 0 or not plan.regimes():
+        raise UsageError(f"--burst {burst} --sustained {sustained}", "measure nothing",
+                         legal="pairs of blocks, 0 leaves a regime out")
+    rows = _rows(size or [], tables or [], only, kernel, choices or [], baseline)
+    expected = sum(row.expected_seconds(pairs_burst=burst, pairs_sustained=sustained)
+                   for row in rows) / len(gpu or [0])
+    sys.stderr.write(f"{len(rows)} rows, about {expected:.0f} s\n")
+    if dry_run:
+        _list(rows, as_json=json)
+        return
+    records = _measured(rows, plan, gpu or [0])
+    command = "mmalab bench " + " ".join(sys.argv[2:])
+    record = describe("matrix products on the GPU against cublasLt", command, records,
+                      (gpu or [0])[0])
+    if out is not None:
+        save(record, out)
+    if json:
+        print_json(record)
+    else:
+        say(table(rows_of(records), _HEAD))
+    if any("problem" in each for each in records):
+        raise typer.Exit(1)
+
+
+def _list(rows: list[Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(rows)
+    else:
+        say(table([(row.title, f"{row.m} x {row.n} x {row.k}", row.kernel,
+                    "; ".join(str(dict(each)) for each in row.arguments), row.baseline)
+                   for row in rows], ("case", "M x N x K", "kernel", "arguments", "baseline")))
+
+
+def _measured(rows: list[Any], plan: Any, gpus: list[int]) -> list[dict[str, Any]]:
+    from mmalab.bench.duel import measure
+    from mmalab.bench.machines import over_gpus
+    from mmalab.bench.record import rows_of
+    from mmalab.device.gpu import device_count
+
+    count = device_count()
+    missing = [gpu for gpu in gpus if not 0 <= gpu < count]
+    if missing:
+        raise UsageError(f"--gpu {missing[0]}", f"the driver sees {count} devices",
+                         legal=[str(i) for i in range(count)] or "none")
+
+    def told(record: dict[str, Any]) -> None:
+        for line in rows_of([record]):
+            sys.stderr.write("  ".join(cell for cell in line if cell) + "\n")
+            sys.stderr.flush()
+
+    return over_gpus(rows, gpus, partial(measure, plan=plan), told)
+
+
+def _rows(size: list[int], tables: list[str], only: str, kernel: str, choices: list[str],
+          baseline: str) -> list[Any]:
+    """The rows of the tables, or the one that sizes and options describe."""
+    from mmalab.bench import Row
+    from mmalab.bench.tables import TABLES, table_rows
+
+    if tables:
+        rows = [row for row in table_rows(tables) if only in row.title]
+        if not rows:
+            raise UsageError(f"--only {only!r}", "no title in these tables holds it",
+                             legal=[row.title for row in table_rows(tables)])
+        return rows
+    if len(size) != 3:
+        raise UsageError("bench gemm " + " ".join(map(str, size)), "needs a size or a table",
+                         legal=["M N K", "--table " + "|".join(TABLES)])
+    other, _, given = baseline.partition(":")
+    arguments = tuple(_arguments(choice) for choice in choices) or ({},)
+    m, n, k = size
+    return [Row(f"{m}x{n}x{k}", m, n, k, kernel, arguments, other, _arguments(given))]
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """``stages=4,cluster=2x1`` as keyword arguments: numbers, tuples of numbers, words."""
+    found: dict[str, Any] = {}
+    for part in filter(None, text.split(",")):
+        key, sign, value = part.partition("=")
+        if not sign:
+            raise UsageError(f"--set {part}", "has no value", legal="KEY=VALUE")
+        found[key.strip()] = _value(value.strip())
+    return found
+
+
+def _value(text: str) -> Any:
+    named = {"true": True, "false": False, "none": None}
+    if text.lower() in named:
+        return named[text.lower()]
+    parts = text.split("x")
+    if all(part.removeprefix("-").isdigit() for part in parts):
+        numbers = tuple(int(part) for part in parts)
+        return numbers[0] if len(numbers) == 1 else numbers
+    return text
