@@ -31,6 +31,7 @@ ROWS = {
     "checker": 4, "plan": 4, "emulator": 4, "toolchain": 4,
     "sanitizer": 5, "device": 5, "atlas": 5,
     "kernels": 6,
+    "claims": 7,
     "bench": 7,
     "cli": 9, "__main__": 10,
 }

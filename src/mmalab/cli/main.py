@@ -40,6 +40,7 @@ VERBS: dict[str, str] = {
     "sass": "Read a cubin: instructions, loops, work per instruction.",
     "gemm": "Run a matrix product with a kernel of ours.",
     "bench": "Time our kernels on the GPU against the best of cublasLt.",
+    "claims": "The claims of two articles, run again: their value, ours, the verdict.",
 }
 
 

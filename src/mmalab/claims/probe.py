@@ -1,0 +1,162 @@
+"""Article B's probe: reserve columns, one product, one drain, free; and its variations.
+
+    >>> Probe(kind="f16").text().count("tcgen05.")
+    8
+
+The probe is the same to the instruction, so what the article counts in its machine code can be
+counted here. Variations change one thing: the kind, pairs of CTAs, sparsity, the width of the
+drain, how the column count is written, what is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["BLOCK_KINDS", "KINDS", "WARPGROUP", "WARP_MMA", "Probe", "body"]
+
+#: Kinds without scale factors; scaled kinds with the scale vector's size.
+KINDS = ("f16", "tf32", "f8f6f4", "i8")
+BLOCK_KINDS = (("mxf8f6f4", "1X"), ("mxf4", "2X"), ("mxf4nvf4", "2X"), ("mxf4nvf4", "4X"))
+
+_HEAD = """\
+.version {version}
+.target {target}
+.address_size 64
+"""
+
+
+def body(lines: list[str], *, params: tuple[str, ...] = ("out",), version: str = "8.6",
+         target: str = "sm_100a", registers: int = 16, shared: tuple[str, ...] = ()) -> str:
+    """A one-kernel module around instructions: `registers` of each kind, 64-bit `params` in %rd1,
+    %rd2 ...
+    """
+    given = ", ".join(f".param .u64 {name}" for name in params)
+    return "\n".join((
+        _HEAD.format(version=version, target=target),
+        f".visible .entry probe({given})", "{",
+        f"  .reg .b32 %r<{registers}>; .reg .b64 %rd<{registers}>; .reg .pred %p<4>;",
+        f"  .reg .f32 %f<{registers}>;",
+        *(f"  .shared {name};" for name in shared),
+        *(f"  ld.param.u64 %rd{at}, [{name}];" for at, name in enumerate(params, 1)),
+        *(f"  {line}" for line in lines), "  ret;", "}", ""))
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One variation. `scale` is the scale vector's word (``4X``, ``block16``) of scaled kinds.
+
+    `columns` is the count, given in a register, or as an immediate with `immediate`. `drain` is N
+    of ``tcgen05.ld.32x32b.xN``; with `drain` 0 nothing is loaded. `commit` is the state space of
+    the commit (``shared::cluster``, or nothing: a generic address). `descriptor` puts a run-time
+    instruction descriptor instead of 0.
+    """
+
+    kind: str = "f16"
+    scale: str = ""
+    group: int = 1
+    sparse: bool = False
+    stationary: bool = False
+    shifted: bool = False
+    a_in_memory: bool = False
+    columns: int = 128
+    immediate: bool = False
+    relinquish: bool = True
+    free: bool = True
+    multiply: bool = True
+    commit: str = "shared::cluster"
+    drain: int = 1
+    descriptor: bool = False
+    scales_apart: bool = False
+    version: str = "8.6"
+    target: str = "sm_100a"
+
+    def text(self) -> str:
+        """The PTX."""
+        lines = [*self._reserve(), *(self._multiply() if self.multiply else ()), *self._drain(),
+                 *self._free()]
+        params = ("out", "a", "b", *(("idesc",) if self.descriptor else ()))
+        return body(lines, params=params, version=self._version(), target=self.target,
+                    registers=max(16, self.drain + 20),
+                    shared=(".align 16 .b32 slot[4]", ".align 8 .b64 done[1]"))
+
+    def _version(self) -> str:
+        # kind::mxf4nvf4 is younger than the rest.
+        return max(self.version, "8.7") if self.kind == "mxf4nvf4" else self.version
+
+    def _count(self, register: str) -> tuple[list[str], str]:
+        if self.immediate:
+            return [], str(self.columns)
+        return [f"mov.u32 {register}, {self.columns};"], register
+
+    def _reserve(self) -> list[str]:
+        group = f"cta_group::{self.group}"
+        before, count = self._count("%r1")
+        permit = f"tcgen05.relinquish_alloc_permit.{group}.sync.aligned;"
+        return [*before, f"tcgen05.alloc.{group}.sync.aligned.shared::cta.b32 [slot], {count};",
+                *([permit] if self.relinquish else []), "ld.shared.b32 %r2, [slot];"]
+
+    def _multiply(self) -> list[str]:
+        group = f"cta_group::{self.group}"
+        space = f".{self.commit}" if self.commit else ""
+        address = ["mov.u64 %rd7, done;", "cvta.shared.u64 %rd7, %rd7;"] if not self.commit else []
+        where = "done" if self.commit else "%rd7"
+        idesc = (["cvt.u32.u64 %r3, %rd4;", "mov.u32 %r4, 0;", "setp.eq.u32 %p1, %r4, 0;"]
+                 if self.descriptor else ["mov.u32 %r3, 0;", "setp.eq.u32 %p1, %r3, 0;"])
+        return [*idesc, *self._scales(), self._product(),
+                "mbarrier.init.shared::cta.b64 [done], 1;", *address,
+                f"tcgen05.commit.{group}.mbarrier::arrive::one{space}.b64 [{where}];"]
+
+    def _scales(self) -> list[str]:
+        return (["add.u32 %r5, %r2, 64;", "add.u32 %r6, %r2, 96;"]
+                if self.scale and self.scales_apart else [])
+
+    def _product(self) -> str:
+        words = ["tcgen05.mma", "ws" if self.stationary else "", "sp" if self.sparse else "",
+                 f"cta_group::{self.group}", f"kind::{self.kind}"]
+        if self.scale:
+            word = self.scale if self.scale.startswith("block") else f"scale_vec::{self.scale}"
+            words += ["block_scale", word]
+        words += ["ashift", "collector::a::lastuse"] if self.shifted else []
+        memory = self.a_in_memory or self.shifted
+        scales = ("[%r5]", "[%r6]") if self.scales_apart else ("[%r2]", "[%r2]")
+        operands = ["[%r2]", "[%r2]" if memory else "%rd2", "%rd3",
+                    *(["[%r2]"] if self.sparse else []), "%r3",
+                    *(scales if self.scale else ()), "%p1"]
+        return f"{'.'.join(filter(None, words))} {', '.join(operands)};"
+
+    def _drain(self) -> list[str]:
+        if not self.drain:
+            return []
+        names = [f"%r{10 + at}" for at in range(self.drain)]
+        stores = [f"st.global.u32 [%rd1{f'+{4 * at}' if at else ''}], {name};"
+                  for at, name in enumerate(names)]
+        return [f"tcgen05.ld.sync.aligned.32x32b.x{self.drain}.b32 {{{', '.join(names)}}}, [%r2];",
+                "tcgen05.wait::ld.sync.aligned;", *stores]
+
+    def _free(self) -> list[str]:
+        if not self.free:
+            return []
+        # The drain's registers end before it: the count gets one of its own.
+        before, count = self._count(f"%r{10 + self.drain}")
+        return [*before,
+                f"tcgen05.dealloc.cta_group::{self.group}.sync.aligned.b32 %r2, {count};"]
+
+
+_WGMMA = ("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd2, %rd3, "
+          "1, 1, 1, 0, 0;")
+_MMA = ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, "
+        "{%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f0, %f1, %f2, %f3};")
+#: Hopper's products: the file that the article calls legacy_wgmma.
+WARPGROUP = body([
+    "wgmma.fence.sync.aligned;", _WGMMA,
+    "wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;",
+    *(f"st.global.f32 [%rd1+{4 * at}], %f{at + 1};" for at in range(4)),
+], params=("out", "a", "b"), version="8.0", target="sm_90a")
+
+#: And the one that every chip has: legacy_mmasync.
+WARP_MMA = body([
+    *(f"ld.global.b32 %r{at}, [%rd2+{4 * at}];" for at in range(6)),
+    *(f"mov.f32 %f{at}, 0f00000000;" for at in range(4)),
+    _MMA,
+    *(f"st.global.f32 [%rd1+{4 * at}], %f{at};" for at in range(4)),
+], params=("out", "a"), version="7.0", target="sm_80")

@@ -1,0 +1,46 @@
+"""Committed records of runs on a chip, as the claims read them.
+
+A checkout has them in ``records/``; an installed package carries the same folder inside. Where
+there is none, a claim that needs it is `not checkable here`.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from mmalab.errors import ToolError
+
+__all__ = ["H200", "equality_mismatches", "load"]
+
+H200 = "records/h200/claims.json"
+_PLACES = (Path(__file__).parents[1] / "records", Path(__file__).parents[3] / "records")
+
+
+@lru_cache(maxsize=8)
+def load(name: str) -> Any:
+    """The record ``records/NAME``.
+
+    Raises:
+        ToolError: it is not there.
+    """
+    for place in _PLACES:
+        path = place / name.removeprefix("records/")
+        if path.exists():
+            return json.loads(path.read_text("utf-8"))
+    raise ToolError(name, "is not installed", legal="a checkout, or the package's own records")
+
+
+def equality_mismatches(kernel: str) -> int:
+    """Outputs in which an H200 and the emulator differed, over all recorded runs of a kernel.
+
+    Raises:
+        ToolError: no run of it is recorded.
+    """
+    rows = [row for row in load("h200/equality.json")["cases"]
+            if row["kernel"].startswith(kernel)]
+    if not rows:
+        raise ToolError(kernel, "no run of it is recorded", where="records/h200/equality.json")
+    return sum(row["mismatches"] for row in rows)
