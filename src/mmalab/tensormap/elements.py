@@ -130,6 +130,13 @@ class SwizzleMode:
     align: int = 7
     flips: bool = False
 
+    @property
+    def repeat(self) -> int:
+        """Bytes after which the pattern repeats: what a destination should be a multiple of."""
+        if not self.code:
+            return 16
+        return 1024 if self.code == 3 else 128 << self.function.bits
+
     def place(self, address: Any) -> Any:
         """Where the byte that would lie at this shared address lies (arrays too)."""
         placed = self.function(address)

@@ -5,15 +5,17 @@ piece by piece with the low bits first, and how its value is stored::
 
     global stride 0:  value >> 4, the low 32 bits at 127:96, the high 4 bits at 227:224
 
-Rows marked `inferred` are places of our own choice: the driver fills them, and no instruction
-touches them, so what lies where has not been read from code. Maps that never leave the emulator
-need no more. Bits that no row names are kept as they are.
+What `tensormap.replace` touches was read from machine code (`assembled`), the rest from what the
+driver encodes (`measured`, ``records/h200/tensormaps.json``); it is the first 64 bytes that the
+chip reads, and what the driver notes behind them is written here too. Only the modes of
+``.im2col::w`` lie in bits of our own choice (`inferred`). Bits that no row names are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mmalab.bits import Field
@@ -25,7 +27,8 @@ from mmalab.tensormap.rules import FILLS, INTERLEAVES, L2_PROMOTIONS
 if TYPE_CHECKING:
     from mmalab.tensormap.tensor_map import TensorMap
 
-__all__ = ["MAP_BYTES", "TABLE", "Place", "decode", "encode", "read", "words", "write"]
+__all__ = ["MAP_BYTES", "TABLE", "Place", "decode", "encode", "noted_bytes", "read", "words",
+           "write"]
 
 MAP_BYTES = 128
 _WHERE = "mmalab.tensormap.encoding"
@@ -70,13 +73,16 @@ def _at(name: str, lo: int, width: int, **how: Any) -> Place:
     return Place(name, (Field(lo + width - 1, lo, name),), **how)
 
 
-_OURS = {"evidence": Evidence.INFERRED}
+_SEEN = {"evidence": Evidence.MEASURED}
 _FLAGS = 64
-#: Byte 0x3c on: the driver's im2col parameters, in an order of our own.
-_IM2COL = 0x3C * 8
+#: The corners of the pixel box: bits of one offset by rank; the upper ones start 16 bits later.
+_CORNERS, _CORNER_BITS = 0x38 * 8, {3: 16, 4: 8, 5: 5}
 
 TABLE: dict[str, Place] = {place.name: place for place in (
     _at("global_address", 0, 64),
+    _at("im2col", _FLAGS, 1, **_SEEN),
+    # 0 plain im2col, 1 im2col::w, 2 im2col::w::128
+    _at("wide", _FLAGS + 1, 2, evidence=Evidence.INFERRED),
     _at("rank", _FLAGS + 4, 3, less=1),
     _at("elemtype", _FLAGS + 7, 4),
     _at("interleave_layout", _FLAGS + 11, 2),
@@ -88,7 +94,7 @@ TABLE: dict[str, Place] = {place.name: place for place in (
     _at("swizzle_atomicity", _FLAGS + 19, 2),
     # set by nobody that is known; replacing the address clears it
     _at("address_flag", _FLAGS + 21, 1),
-    _at("l2_promotion", _FLAGS + 23, 2, **_OURS),
+    _at("l2_promotion", _FLAGS + 17, 2, **_SEEN),
     *(Place(f"global_stride.{i}", (
         Field(0x0C * 8 + 32 * i + 31, 0x0C * 8 + 32 * i, f"global_stride.{i}"),
         Field(0x1C * 8 + 4 * i + 3, 0x1C * 8 + 4 * i, f"global_stride.{i}")), shift=4)
@@ -96,12 +102,14 @@ TABLE: dict[str, Place] = {place.name: place for place in (
     *(_at(f"global_dim.{i}", 0x20 * 8 + 32 * i, 32, less=1) for i in range(5)),
     *(_at(f"element_stride.{i}", 0x34 * 8 + 3 * i, 3, less=1) for i in range(5)),
     *(_at(f"box_dim.{i}", 0x37 * 8 + 8 * i, 8, less=1) for i in range(5)),
-    # 0 tiled, 1 im2col, 2 im2col::w, 3 im2col::w::128
-    _at("load_mode", _FLAGS + 25, 2, **_OURS),
-    _at("channels", _IM2COL, 8, less=1, **_OURS),
-    _at("pixels", _IM2COL + 8, 10, less=1, **_OURS),
-    *(_at(f"lower.{i}", _IM2COL + 32 + 16 * i, 16, signed=True, **_OURS) for i in range(3)),
-    *(_at(f"upper.{i}", _IM2COL + 80 + 16 * i, 16, signed=True, **_OURS) for i in range(3)),
+    _at("channels", 0x37 * 8, 8, less=1, **_SEEN),
+    _at("pixels", 0x3C * 8, 10, less=1, **_SEEN),
+    *(_at(f"{corner}.rank{rank}.{i}", _CORNERS + start + bits * i, bits, signed=True, **_SEEN)
+      for rank, bits in _CORNER_BITS.items() for corner, start in (("lower", 0), ("upper", 16))
+      for i in range(rank - 2)),
+    # what the driver keeps for itself
+    _at("box_bytes", 0x40 * 8, 64, **_SEEN),
+    _at("shared_alignment", 0x48 * 8, 64, **_SEEN),
 )}
 
 _MODES = ("", "w", "w128")
@@ -155,14 +163,30 @@ def encode(made: TensorMap, address: int) -> bytes:
         "swizzle_atomicity": mode.atom, "l2_promotion": L2_PROMOTIONS.index(made.l2_promotion),
         **_numbered("global_stride", made.strides), **_numbered("global_dim", _five(made.dims)),
         **_numbered("element_stride", _five(made.element_strides)),
-        **_numbered("box_dim", _five(made.box if made.im2col_box is None else ())),
+        "box_bytes": noted_bytes(made), "shared_alignment": mode.repeat,
     }
     corner = made.im2col_box
-    if corner is not None:
-        values |= {"load_mode": 1 + _MODES.index(corner.wide), "channels": corner.channels,
-                   "pixels": corner.pixels, **_numbered("lower", corner.lower),
-                   **_numbered("upper", corner.upper)}
+    if corner is None:
+        values |= _numbered("box_dim", _five(made.box))
+    else:
+        rank = _corner_rank(made.rank, corner.wide)
+        values |= {"im2col": 1, "wide": _MODES.index(corner.wide), "channels": corner.channels,
+                   "pixels": corner.pixels, **_numbered(f"lower.rank{rank}", corner.lower),
+                   **_numbered(f"upper.rank{rank}", corner.upper)}
     return write(bytes(MAP_BYTES), values)
+
+
+def noted_bytes(made: TensorMap) -> int:
+    """The size of a box as the driver notes it: traversal strides divide rounding down."""
+    if made.im2col_box is not None:
+        return made.box_bytes
+    sizes = (size // step for size, step in zip(made.box, made.element_strides, strict=True))
+    return made.element.shared_bytes(prod(sizes))
+
+
+def _corner_rank(rank: int, wide: str) -> int:
+    """The rank whose corners a map has: the wide modes have one offset."""
+    return 3 if wide else rank
 
 
 def _five(values: tuple[int, ...]) -> tuple[int, ...]:
@@ -180,8 +204,7 @@ def decode(data: bytes) -> dict[str, Any]:
     if rank > 5:
         raise UsageError(f"rank {rank}", "is not a rank of tensor maps", legal="1 to 5",
                          where=_WHERE)
-    mode = raw["load_mode"]
-    corner = None if not mode else _corner(raw, rank, _MODES[mode - 1])
+    corner = _corner(raw, rank) if raw["im2col"] else None
     return {
         "dtype": _dtype(raw), "dims": _list(raw, "global_dim", rank),
         "strides": _list(raw, "global_stride", rank - 1),
@@ -193,9 +216,12 @@ def decode(data: bytes) -> dict[str, Any]:
     }
 
 
-def _corner(raw: Mapping[str, int], rank: int, wide: str) -> dict[str, Any]:
-    count = 1 if wide else max(rank - 2, 0)
-    return {"lower": _list(raw, "lower", count), "upper": _list(raw, "upper", count),
+def _corner(raw: Mapping[str, int], rank: int) -> dict[str, Any]:
+    wide = _of(_MODES, "wide", raw)
+    as_rank = _corner_rank(rank, wide)
+    count = max(as_rank - 2, 0)
+    return {"lower": _list(raw, f"lower.rank{as_rank}", count),
+            "upper": _list(raw, f"upper.rank{as_rank}", count),
             "channels": raw["channels"], "pixels": raw["pixels"], "wide": wide}
 
 

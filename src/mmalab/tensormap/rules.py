@@ -7,6 +7,7 @@ changed are held to the same ones when a copy uses them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import TYPE_CHECKING
 
 from mmalab.errors import UsageError
@@ -25,6 +26,9 @@ _TILED = "CUDA driver API, cuTensorMapEncodeTiled"
 _IM2COL = "CUDA driver API, cuTensorMapEncodeIm2col"
 _WIDE = "CUDA driver API, cuTensorMapEncodeIm2colWide"
 _NARROW = "PTX ISA, restrictions on sub-byte tensors"
+_MAX_ADDRESS = 1 << 57
+#: Shared memory that a CTA can have: the driver refuses larger boxes.
+_MAX_BYTES = 227 << 10
 _MAX_DIM, _MAX_STRIDE, _MAX_BOX, _MAX_STEP, _MAX_PIXELS = 1 << 32, 1 << 40, 256, 8, 1024
 #: Signed bits of a corner of the pixel box, by rank.
 _CORNER_BITS = {3: 16, 4: 8, 5: 5}
@@ -56,6 +60,9 @@ def check_address(made: TensorMap, address: int) -> None:
     if address % unit:
         raise UsageError(f"a tensor at address {address:#x}", f"is not {unit}-byte aligned",
                          legal=f"a multiple of {unit}", where=_TILED)
+    if address >= _MAX_ADDRESS:
+        raise UsageError(f"a tensor at address {address:#x}", "is beyond 57 bits",
+                         legal=f"0 to {_MAX_ADDRESS - unit:#x}", where=_TILED)
 
 
 def check_span(made: TensorMap, size: int) -> None:
@@ -137,10 +144,15 @@ def _inner(made: TensorMap) -> Iterator[_Problem]:
                f"at most {most} elements", _TILED)
 
 
+def _bytes(made: TensorMap) -> Iterator[_Problem]:
+    sizes = [size // step for size, step in zip(made.box, made.element_strides, strict=False)]
+    size = made.element.shared_bytes(prod(sizes)) if made.im2col_box is None else made.box_bytes
+    if size > _MAX_BYTES:
+        yield (f"box {made.box} of {made.dtype}", f"its {size} bytes are more than the shared"
+               " memory of a CTA", f"at most {_MAX_BYTES} bytes", _TILED)
+
+
 def _combinations(made: TensorMap) -> Iterator[_Problem]:
-    if made.interleave == "32B" and made.swizzle != "32B":
-        yield (f"interleave 32B with swizzle {made.swizzle}", "needs the swizzle of 32 bytes",
-               "32B", _TILED)
     if made.fill == "nan" and (not made.element.floating or made.element.narrow):
         yield (f"fill nan of {made.dtype}", "only floating types have it", "zero", _TILED)
     if made.swizzle == "96B" and (made.interleave != "none" or made.element.pads):
@@ -183,6 +195,12 @@ def _im2col(made: TensorMap) -> Iterator[_Problem]:
         yield f"wide {corner.wide!r}", "is not a mode", "w, w128", _WIDE
     count = 1 if corner.wide else made.rank - 2
     bits = _CORNER_BITS[3 if corner.wide else made.rank]
+    if len(corner.lower) == len(corner.upper) == count:
+        for axis, (low, high) in enumerate(zip(corner.lower, corner.upper, strict=True), 1):
+            if made.dims[axis] + high - low < 1:
+                yield (f"corners {corner.lower} and {corner.upper}",
+                       f"leave no pixel of dimension {axis}, which has {made.dims[axis]}",
+                       f"an upper one of at least {low + 1 - made.dims[axis]}", _IM2COL)
     for name, values in (("lower", corner.lower), ("upper", corner.upper)):
         if len(values) != count:
             yield (f"{name} {values}", f"a tensor of rank {made.rank} has {count} corner offsets",
@@ -204,4 +222,4 @@ def _im2col_wide(made: TensorMap, wide: str) -> Iterator[_Problem]:
 
 
 _CHECKS: tuple[Callable[[TensorMap], Iterator[_Problem]], ...] = (
-    _words, _rank, _sizes, _im2col, _strides, _inner, _combinations, _narrow)
+    _words, _rank, _sizes, _im2col, _strides, _inner, _bytes, _combinations, _narrow)
