@@ -18,10 +18,11 @@ from mmalab.descriptors.canonical import (
     byte_addresses,
     canonical_layout,
     chunk_addresses,
+    packed,
 )
 from mmalab.descriptors.smem import TCGEN05, WGMMA, SmemDescriptor, SmemFormat, smem_format
 
 __all__ = [
     "MAJORS", "TCGEN05", "WGMMA", "SmemDescriptor", "SmemFormat", "byte_addresses",
-    "canonical_layout", "chunk_addresses", "smem_format",
+    "canonical_layout", "chunk_addresses", "packed", "smem_format",
 ]

@@ -7,10 +7,13 @@ offset; T elements are 16 bytes:
 major       swizzle         layout, sizes : strides
 ==========  ==============  ====================================================================
 K           none            ((8,m),(T,k)) : ((T,SBO),(1,LBO))
-K           32, 64, 128 B   ((8,m),(T,k)) : ((2T|4T|8T,SBO),(1,T))
+K           32, 64, 128 B   ((8,m),(T,2|4|8,k)) : ((2T|4T|8T,SBO),(1,T,LBO))
 MN          none            ((T,m),(8,k)) : ((1,SBO),(T,LBO))
 MN          32, 64, 128 B   ((T*2|4|8,m),(8,k)) : ((1,LBO),(2T|4T|8T,SBO))
 ==========  ==============  ====================================================================
+
+A dense K is 32 bytes, so that a swizzled row holds all of it and LBO goes unread; a sparse B of 64
+bytes in rows of 32 finds its other half LBO away (seen on an H200).
 
 The swizzle then permutes the 16-byte chunks of *absolute* addresses: with 128B, bits 6:4 are XORed
 with bits 9:7. A pattern that does not begin at a multiple of 1024 (512, 256) names its phase, bits
@@ -37,7 +40,7 @@ from mmalab.descriptors.smem import SmemDescriptor
 from mmalab.errors import UsageError
 from mmalab.layouts import TMA_SWIZZLES, ComposedLayout, Layout, Swizzle
 
-__all__ = ["MAJORS", "byte_addresses", "canonical_layout", "chunk_addresses"]
+__all__ = ["MAJORS", "byte_addresses", "canonical_layout", "chunk_addresses", "packed"]
 
 #: Which dimension of the operand is contiguous.
 Major = Literal["K", "MN"]
@@ -57,7 +60,10 @@ def _plain(one: SmemDescriptor, mn: int, k: int, bits: int, major: str) -> Layou
     row, lbo, sbo = (8 * n // bits for n in (_ROW[one.swizzle], one.lbo, one.sbo))
     plain = one.swizzle == "none"
     if major == "K":
-        chunks = (unit, -(-k // unit)), (1, lbo if plain else unit)
+        chunks: tuple[tuple[int, ...], tuple[int, ...]] = (
+            (unit, -(-k // unit)), (1, lbo if plain else unit))
+        if k > row and not plain:
+            chunks = (unit, row // unit, -(-k // row)), (1, unit, lbo)
         groups = (8, -(-mn // 8)), (row, sbo)
         return Layout((groups[0], chunks[0]), (groups[1], chunks[1]))
     if major != "MN":
@@ -126,5 +132,30 @@ def byte_addresses(one: SmemDescriptor, mn: int, k: int, bits: int,
     chunks = chunk_addresses(one, mn, k, bits, major)
     axis, size = (1, k) if major == "K" else (0, mn)
     inside = np.arange(size) % unit * bits // 8
-    spread = np.repeat(chunks, unit, axis=axis)
-    return spread + (inside if major == "K" else inside[:, None])
+    spread = np.repeat(chunks, unit, axis=axis)[:mn, :k]
+    return np.asarray(spread + (inside if major == "K" else inside[:, None]))
+
+
+def packed(major: str, swizzle: str, mn: int, k: int, bits: int, *, start: int = 0,
+           base_offset: int = 0) -> SmemDescriptor:
+    """The descriptor of an `mn` x `k` tile without gaps, atoms in order of K first (K-major) or of
+    MN first (MN-major).
+
+        >>> packed("K", "128B", 64, 16, 16).sbo, packed("MN", "64B", 64, 16, 16).lbo
+        (1024, 512)
+
+    Raises:
+        UsageError: no such major or swizzle.
+    """
+    if swizzle not in _ROW or major not in MAJORS:
+        raise UsageError(f"{major}-major tile, swizzle {swizzle}", "not a canonical layout",
+                         legal=[*MAJORS, *_ROW], where=_WHERE)
+    atom = 8 * _ROW[swizzle]
+    if major == "MN":
+        atoms = -(-mn * bits // (8 * _ROW[swizzle]))
+        inner, outer = atom, atom * atoms
+    else:
+        inner, outer = (128, 128 * -(-k * bits // 128)) if swizzle == "none" else (16, atom)
+    if major == "MN" and swizzle == "none":
+        inner, outer = outer, inner
+    return SmemDescriptor(start, inner, outer, swizzle, base_offset)

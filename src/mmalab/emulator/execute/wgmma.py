@@ -67,6 +67,7 @@ def _issue_part(lanes: Lanes, position: int, row: int, plan: Plan, part: Part) -
             _spans(cta, found), () if plan.a is None else tuple(plan.a.tolist()),
             tuple(plan.d.tolist()), bool(dict(part.operands)["scale_d"]), plan.form.key))
     _check_warpgroup(machine, row, product, part)
+    _check_metadata(machine, row, plan, part)
     if len(product.parts) < WARPS:
         return
     engine, queue = machine.engine, machine.warpgroups.queue_of(row)
@@ -128,6 +129,25 @@ def _check_warpgroup(machine: Machine, row: int, product: Product, part: Part) -
                 "illegal-value", f"operand {name} of {part.site.form.key} is {mine:#x} here and"
                 f" {theirs:#x} in warp {first} of the warpgroup", site=part.site, row=row,
                 witness={"operand": name, "here": mine, "warp": first, "there": theirs})
+
+
+def _check_metadata(machine: Machine, row: int, plan: Plan, part: Part) -> None:
+    """Selections that the hardware does not define, in the lanes whose metadata counts."""
+    sparsity = plan.form.sparsity
+    if sparsity is None or part.metadata is None:
+        return
+    count, selector = sparsity.contributors, plan.literals["f"]
+    lanes = np.nonzero(np.arange(32) % 4 // count == selector)[0]
+    nibbles = part.metadata[lanes, None] >> (4 * np.arange(8, dtype=np.uint32)) & np.uint32(15)
+    wrong = np.argwhere(~np.isin(nibbles, sparsity.patterns))
+    if len(wrong):
+        lane, nibble = int(lanes[wrong[0, 0]]), int(nibbles[tuple(wrong[0])])
+        machine.report(
+            "sparse-metadata", f"{nibble:#06b} in bits {4 * wrong[0, 1] + 3}:{4 * wrong[0, 1]} of"
+            f" the metadata of lane {lane} selects nothing that {plan.form.key} defines; legal: "
+            + ", ".join(f"{pattern:#06b}" for pattern in sparsity.patterns),
+            site=part.site, row=row, lane=lane,
+            witness={"metadata": int(part.metadata[lane]), "nibble": nibble})
 
 
 # --- descriptors ----------------------------------------------------------------------------------
@@ -227,12 +247,27 @@ def _result(machine: Machine, product: Product, plan: Plan, a: Words, b: Words, 
     unit = unit_of(plan.form, machine.target)
     with np.errstate(all="ignore"):
         sparsity = plan.form.sparsity
+        if sparsity is None and machine.numerics == "fast" and unit.algorithm == "tfs":
+            return _fast(plan, a, b, d)
         if sparsity is None:
             return multiply(unit, a, b.T, d, k=plan.shape[2])
         registers = np.stack([part.metadata for _, part in sorted(product.parts.items())
                               if part.metadata is not None])
         where = metadata_indices(sparsity, a.shape[-1], registers, plan.literals["f"])
         return multiply_sparse(unit, a, b.T, d, where.reshape(a.shape), unit.acc)
+
+
+def _fast(plan: Plan, a: Words, b: Words, d: Words) -> Words:
+    """Float32 products and sums."""
+    left, right, start = (words.view(_FLOATS.get(type_) or formats.dtype_of(type_))
+                          for words, type_ in ((a, plan.type("a")), (b, plan.type("b")),
+                                               (d, plan.form.fragments["D"].type)))
+    total = left.astype(np.float32) @ right.astype(np.float32).T + start.astype(np.float32)
+    return np.asarray(total.astype(start.dtype).view(d.dtype))
+
+
+#: TF32 is kept in 32 bits.
+_FLOATS: dict[str, Any] = {"tf32": np.float32}
 
 
 # --- groups ---------------------------------------------------------------------------------------

@@ -56,7 +56,10 @@ _TYPES = (
     ("f32", "bf16", "bf16", 16, 16, _EVERY_EIGHT, 16),
     ("f32", "tf32", "tf32", 32, 8, _EVERY_EIGHT, 0),
     ("f16|f32", "e4m3|e5m2", "e4m3|e5m2", 8, 32, _EVERY_EIGHT, 0),
-    ("s32", "s8|u8", "s8|u8", 8, 32, _INTEGER, 1),
+    ("s32", "s8", "s8", 8, 32, _INTEGER, 1),
+    ("s32", "u8", "u8", 8, 32, _INTEGER, 1),
+    ("s32", "s8", "u8", 8, 32, _INTEGER, 1),
+    ("s32", "u8", "s8", 8, 32, _INTEGER, 1),
     ("s32", "b1", "b1", 1, 256, _INTEGER, 1),
 )
 
@@ -64,7 +67,8 @@ _TYPES = (
 def _row(sparse: bool, d: str, a: str, b: str, bits: int, k: int, ns: tuple[int, ...],
          tail: int) -> Row:
     shapes = "|".join(f"m64n{n}k{2 * k if sparse else k}" for n in ns)
-    flags = {"s8|u8": "{.satfinite}", "b1": ".op=and.popc"}.get(a, "")
+    flags = {"s8": "{.satfinite}", "u8": "{.satfinite}", "b1": ".op=and.popc"}.get(a, "")
+    mixed = {a, b} == {"s8", "u8"}
     metadata = ", e:b32, #f" if sparse else ""
     lists = (f"+d<D>, {how}, b:b64{metadata}, scale_d:pred{', ' if rest else ''}{rest}"
              for how, rest in zip(("a:b64", "a<A>"), _TAILS[tail], strict=True))
@@ -75,7 +79,7 @@ def _row(sparse: bool, d: str, a: str, b: str, bits: int, k: int, ns: tuple[int,
         "D = A B + D with half of A stored, a warpgroup, asynchronous" if sparse else
         "D = A B + D, a warpgroup, asynchronous",
         targets="sm_90a",
-        ptx=(8, 2) if sparse else (8, 0),
+        ptx=(8, 4) if mixed else (8, 2) if sparse else (8, 0),
         family="wgmma.mma_async",
         values={**_SIGNS, **_MAJORS, "f": selectors.selectors if selectors else ()},
         sized=True,

@@ -1,0 +1,356 @@
+"""Compare every wgmma form on a GPU with the emulator, bit for bit.
+
+    PYTHONPATH=src python tools/gpu_wgmma.py --out records/h200/wgmma_equality.json
+
+Each kernel is one instruction (:mod:`mmalab.kernels.one_wgmma`) on four cases: random bit patterns
+(NaN and Inf included), normal numbers, exponents far apart, and numbers of one magnitude that
+cancel. The families: all types at several N, all N of four types, every major and swizzle of both
+operands, tiles with gaps, phases of the swizzle with and without the base offset, sparse products
+with every selector. `probes` are words that the ISA does not define: their differences are recorded
+and are no failure. Inputs are fresh (the seed is printed and recorded), outputs begin as 0xFF
+bytes. `--emulate-only` needs no GPU and compares nothing. Exit code 0: all ran, none differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mmalab
+from mmalab import formats, isa
+from mmalab.descriptors import WGMMA, SmemDescriptor, packed
+from mmalab.isa.form import Form
+from mmalab.kernels.one_wgmma import one_wgmma
+from mmalab.ptx.kernel import Kernel
+
+#: (D, A, B, K of the dense shape, tail of the spelling).
+TYPES = tuple(
+    (d, a, b, k, tail)
+    for ds, pairs, k, tails in (
+        (("f32", "f16"), (("f16", "f16"),), 16, ("",)),
+        (("f32",), (("bf16", "bf16"),), 16, ("",)),
+        (("f32",), (("tf32", "tf32"),), 8, ("",)),
+        (("f32", "f16"), tuple(product(("e4m3", "e5m2"), repeat=2)), 32, ("",)),
+        (("s32",), tuple(product(("s8", "u8"), repeat=2)), 32, ("", ".satfinite")),
+        (("s32",), (("b1", "b1"),), 256, (".and.popc",)),
+    )
+    for d in ds for a, b in pairs for tail in tails
+)
+#: Types of which every N runs.
+EVERY_N = (("f32", "bf16", "bf16", 16, ""), ("f16", "f16", "f16", 16, ""),
+           ("f32", "e4m3", "e5m2", 32, ""), ("s32", "s8", "u8", 32, ""))
+SWIZZLES = ("none", "32B", "64B", "128B")
+MIXES = ("bits", "normal", "ladder", "cancel")
+#: Room for A; B begins behind it.
+_B_AT = 16 * 1024
+
+
+@dataclass(slots=True)
+class Setup:
+    """One kernel: a form, where its operands lie, its literals."""
+
+    family: str
+    key: str
+    a: SmemDescriptor | None
+    b: SmemDescriptor
+    a_major: str = "K"
+    b_major: str = "K"
+    options: dict[str, Any] = field(default_factory=dict)
+    probe: str = ""
+    any_metadata: bool = False
+
+    def kernel(self) -> Kernel:
+        """The kernel, a CTA for each mix."""
+        return one_wgmma(
+            self.key, cases=len(MIXES), image=56 * 1024, a_in_registers=self.a is None,
+            transpose_a=self.a is not None and self.a_major == "MN",
+            transpose_b=self.b_major == "MN", **self.options)
+
+    def __str__(self) -> str:
+        where = "registers" if self.a is None else f"{self.a_major} {self.a.swizzle}"
+        return (f"{self.family} {self.key.removeprefix('wgmma.mma_async.')} A {where}"
+                f" B {self.b_major} {self.b.swizzle} {self.options or ''} {self.probe}").strip()
+
+
+def main() -> int:
+    """Run the command."""
+    options = _options()
+    seed = options.seed if options.seed is not None else secrets.randbits(32)
+    print(f"seed {seed}", flush=True)
+    start = time.monotonic()
+    setups = [s for s in _setups() if options.only in str(s)]
+    runs = [(s, s.kernel(), _arguments(s, np.random.default_rng([seed, at])))
+            for at, s in enumerate(setups)]
+    print(f"{len(runs)} kernels, {time.monotonic() - start:.1f} s", flush=True)
+    measured: list[Any] = [None] * len(runs)
+    if not options.emulate_only:
+        with ThreadPoolExecutor(options.threads) as pool:
+            measured = list(pool.map(_launch, runs))
+        print(f"launched, {time.monotonic() - start:.1f} s", flush=True)
+    cases = [_compare(run, got, late=time.monotonic() - start > options.budget)
+             for run, got in zip(runs, measured, strict=True)]
+    record = _record(cases, seed, options, time.monotonic() - start)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(record, indent=1) + "\n")
+    print(f"{record['mismatches']} of {record['outputs']} outputs differ, probes"
+          f" {record['probe_mismatches']} of {record['probe_outputs']},"
+          f" {len(record['not_compared'])} kernels not compared, {record['seconds']} s")
+    return 1 if record["mismatches"] or record["not_compared"] else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, help="where the JSON record goes")
+    parser.add_argument("--seed", type=int, help="of the inputs; a fresh one if not given")
+    parser.add_argument("--only", default="", help="part of what a kernel is printed as")
+    parser.add_argument("--threads", type=int, default=12, help="kernels assembled at once")
+    parser.add_argument("--budget", type=float, default=600,
+                        help="seconds after which nothing more is compared")
+    parser.add_argument("--emulate-only", action="store_true")
+    return parser.parse_args()
+
+
+# --- what runs ------------------------------------------------------------------------------------
+
+def _key(types: tuple[str, str, str, int, str], n: int, *, sparse: bool = False) -> str:
+    d, a, b, k, tail = types
+    word, k = (".sp", 2 * k) if sparse else ("", k)
+    return f"wgmma.mma_async{word}.sync.aligned.m64n{n}k{k}.{d}.{a}.{b}{tail}"
+
+
+def _setups() -> Iterator[Setup]:
+    yield from _every_type()
+    for types in EVERY_N:
+        for n in isa_sizes(types):
+            yield _setup("every n", types, n, "128B", "128B")
+    yield from _layouts()
+    yield from _phases()
+    yield from _sparse_layouts()
+    yield from _undefined()
+
+
+def isa_sizes(types: tuple[str, str, str, int, str]) -> list[int]:
+    """The N that a form of these types has."""
+    legal = []
+    for n in range(8, 257, 8):
+        try:
+            isa.find(_key(types, n))
+        except mmalab.errors.MmalabError:
+            continue
+        legal.append(n)
+    return legal
+
+
+def _setup(family: str, types: tuple[str, str, str, int, str], n: int, a_swizzle: str,
+           b_swizzle: str, *, sparse: bool = False, a_major: str = "K", b_major: str = "K",
+           registers: bool = False, **options: Any) -> Setup:
+    bits, k = formats.get(types[1]).bits, types[3]
+    a = packed(a_major, a_swizzle, 64, k, bits)
+    b = packed(b_major, b_swizzle, n, 2 * k if sparse else k, bits, start=_B_AT)
+    return Setup(family, _key(types, n, sparse=sparse), None if registers else a, b, a_major,
+                 b_major, options)
+
+
+def _every_type() -> Iterator[Setup]:
+    """Each type at three N, dense and sparse, A in both places, signs and selectors in turn."""
+    turn = 0
+    for types in TYPES:
+        sized = types[1] not in ("s8", "u8", "b1")
+        for n, registers, sparse in product((8, 96, 256), (False, True), (False, True)):
+            if sparse and types[1] == "b1":
+                continue
+            turn += 1
+            options: dict[str, Any] = {}
+            if sized:
+                options = {"negate_a": turn % 3 == 1, "negate_b": turn % 5 == 2}
+            if sparse and types[1] in ("f16", "bf16", "tf32"):
+                options["selector"] = turn // 2 % 2
+            yield _setup("types", types, n, SWIZZLES[turn % 4], SWIZZLES[turn // 3 % 4],
+                         sparse=sparse, registers=registers, **options)
+
+
+def _layouts() -> Iterator[Setup]:
+    """Majors and swizzles of both operands, and tiles with gaps."""
+    types = ("f32", "f16", "f16", 16, "")
+    for a_major, a_swizzle, b_major, b_swizzle in product(("K", "MN"), SWIZZLES, repeat=2):
+        yield _setup("layouts", types, 72, a_swizzle, b_swizzle, a_major=a_major,
+                     b_major=b_major)
+    for major, swizzle, gap in product(("K", "MN"), SWIZZLES, (16, 1024)):
+        found = _setup("gaps", types, 40, "128B", swizzle, b_major=major)
+        b = found.b
+        wide = gap if swizzle == "none" else 1024
+        found.b = SmemDescriptor(b.start, b.lbo + wide, b.sbo + 2 * wide, swizzle)
+        yield found
+
+
+def _phases() -> Iterator[Setup]:
+    """Tiles that begin inside the pattern, with and without their base offset."""
+    types = ("f32", "bf16", "bf16", 16, "")
+    for major, (swizzle, phases) in product(("K", "MN"), (("32B", 2), ("64B", 4), ("128B", 8))):
+        for phase, corrected in product(range(1, phases), (0, 1)):
+            found = _setup("phases", types, 64, "128B", swizzle, b_major=major)
+            b = found.b
+            found.b = SmemDescriptor(b.start + 128 * phase, b.lbo, b.sbo, swizzle,
+                                     phase * corrected)
+            yield found
+    for step in (32, 64, 96):
+        found = _setup("k steps", types, 64, "128B", "128B")
+        found.b = SmemDescriptor(found.b.start + step, 16, 1024, "128B")
+        yield found
+
+
+def _sparse_layouts() -> Iterator[Setup]:
+    types = ("f32", "bf16", "bf16", 16, "")
+    for (b_major, b_swizzle), selector in product(product(("K", "MN"), SWIZZLES), (0, 1)):
+        yield _setup("sparse layouts", types, 40, "64B", b_swizzle, sparse=True,
+                     b_major=b_major, selector=selector)
+    for lbo in (32, 256, 2048):
+        found = _setup("sparse rows", types, 16, "64B", "32B", sparse=True)
+        found.b = SmemDescriptor(found.b.start, lbo, found.b.sbo, "32B")
+        yield found
+
+
+def _undefined() -> Iterator[Setup]:
+    """Probes: metadata that no pattern allows."""
+    for kind in (("f32", "bf16", "bf16", 16, ""), ("f32", "tf32", "tf32", 8, ""),
+                 ("f32", "e4m3", "e4m3", 32, "")):
+        found = _setup("sparse", kind, 16, "64B", "128B", sparse=True)
+        found.probe, found.any_metadata = "metadata of any bits", True
+        yield found
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+def _arguments(setup: Setup, rng: np.random.Generator) -> list[NDArray[Any]]:
+    form, kernel = isa.find(setup.key), setup.kernel()
+    size, d = kernel.facts["image"], form.fragments["D"]
+    image = np.empty((len(MIXES), size), np.uint8)
+    start = np.empty((len(MIXES), d.registers, 128), np.uint32)
+    for case, mix in enumerate(MIXES):
+        halves = [_words(form.modifiers[f"{side}type"], bytes_, rng, mix)
+                  for side, bytes_ in (("a", _B_AT), ("b", size - _B_AT))]
+        image[case] = np.concatenate(halves)
+        start[case] = _registers(form.modifiers["dtype"], d.registers, rng, mix)
+    words = [0 if one is None else WGMMA.encode(
+        start=one.start, lbo=one.lbo, sbo=one.sbo, swizzle=one.swizzle,
+        base_offset=one.base_offset) for one in (setup.a, setup.b)]
+    found: list[NDArray[Any]] = [
+        image, np.array([words] * len(MIXES), np.uint64),
+        np.array([1, 1, 1, 0], np.uint32), start, np.full(start.shape, 0xFFFFFFFF, np.uint32)]
+    if setup.a is None:
+        count = form.fragments["A"].registers
+        found.append(np.stack([_registers(form.modifiers["atype"], count, rng, mix)
+                               for mix in MIXES]))
+    if form.sparsity is not None:
+        found.append(_metadata(form, rng, any_bits=setup.any_metadata))
+    return found
+
+
+def _registers(type_: str, count: int, rng: np.random.Generator, mix: str) -> NDArray[Any]:
+    words = _words(type_, 4 * count * 128, rng, mix).view(np.uint32)
+    return np.ascontiguousarray(words.reshape(128, count).T)
+
+
+def _words(type_: str, size: int, rng: np.random.Generator, mix: str) -> NDArray[Any]:
+    """`size` bytes of a type's words."""
+    raw = rng.integers(0, 256, size, np.uint8)
+    if mix == "bits" or type_ in ("s8", "u8", "s32", "b1"):
+        return raw
+    fmt = formats.get(type_)
+    count = size // fmt.dtype.itemsize
+    values = rng.standard_normal(count)
+    if mix == "ladder":
+        values *= 2.0 ** rng.integers(-20, 20, count)
+    elif mix == "cancel":
+        values = rng.choice((-1.0, 1.0), count) * (1 + rng.integers(0, 4, count) / 1024)
+    if type_ in ("f32", "tf32"):
+        return values.astype(np.float32).view(np.uint8)
+    limit = {"e4m3": 448.0, "e5m2": 57344.0, "f16": 65504.0}.get(type_, 3e38)
+    return np.clip(values, -limit, limit).astype(np.float32).astype(
+        formats.dtype_of(type_)).view(np.uint8)
+
+
+def _metadata(form: Form, rng: np.random.Generator, *, any_bits: bool) -> NDArray[Any]:
+    if any_bits or form.sparsity is None:
+        return rng.integers(0, 1 << 32, (len(MIXES), 128), np.uint32)
+    patterns = np.array(form.sparsity.patterns, np.uint32)
+    nibbles = patterns[rng.integers(0, len(patterns), (len(MIXES), 128, 8))]
+    return np.bitwise_or.reduce(nibbles << (4 * np.arange(8, dtype=np.uint32)), axis=-1)
+
+
+# --- running and comparing ------------------------------------------------------------------------
+
+_Run = tuple[Setup, Kernel, list[NDArray[Any]]]
+
+
+def _launch(run: _Run) -> Any:
+    """The output of the device, or why there is none."""
+    _, kernel, args = run
+    own = [*args[:4], args[4].copy(), *args[5:]]
+    try:
+        done = mmalab.launch(kernel, own)
+    except mmalab.errors.MmalabError as failed:
+        return f"{type(failed).__name__}: {failed}"
+    return own[4], done
+
+
+def _compare(run: _Run, got: Any, *, late: bool) -> dict[str, Any]:
+    setup, kernel, args = run
+    case: dict[str, Any] = {"kernel": str(setup), "outputs": args[4].size}
+    if setup.probe:
+        case["probe"] = setup.probe
+    if late:
+        return case | {"problem": "not compared: the budget was used up"}
+    done = mmalab.emulate(kernel, args, sanitize=False)
+    wrong = [str(finding) for finding in done.findings if finding.severity == "error"]
+    if wrong:
+        case["findings"] = wrong
+    if got is None or isinstance(got, str):
+        return case | {"problem": got or "not run on a device"}
+    words, launch = got
+    differ = np.argwhere(words != args[4])
+    case |= {"mismatches": len(differ), "compiler": launch.compiler}
+    if len(differ):
+        at = tuple(int(x) for x in differ[0])
+        case["first"] = {"at": at, "gpu": hex(int(words[at])), "emulator": hex(int(args[4][at]))}
+        case["by_mix"] = dict(zip(MIXES, np.bincount(differ[:, 0], minlength=4).tolist(),
+                                  strict=True))
+        print(json.dumps(case), flush=True)
+    return case
+
+
+def _record(cases: list[dict[str, Any]], seed: int, options: argparse.Namespace,
+            seconds: float) -> dict[str, Any]:
+    device = {} if options.emulate_only else mmalab.device.info(0)
+    ruled, probes = ([c for c in cases if ("probe" in c) == probe] for probe in (False, True))
+    return {
+        "what": "every wgmma form on the device and in the emulator, bit for bit",
+        "command": " ".join(["tools/gpu_wgmma.py", *sys.argv[1:]]),
+        "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"), "device": device,
+        "mmalab": mmalab.__version__, "seed": seed,
+        "compilers": sorted({c["compiler"] for c in cases if "compiler" in c}),
+        "kernels": len(cases), "forms": len({c["kernel"].split(" A ")[0] for c in cases}),
+        "outputs": sum(c["outputs"] for c in ruled if "mismatches" in c),
+        "mismatches": sum(c.get("mismatches", 0) for c in ruled),
+        "probe_outputs": sum(c["outputs"] for c in probes if "mismatches" in c),
+        "probe_mismatches": sum(c.get("mismatches", 0) for c in probes),
+        "not_compared": [c["kernel"] for c in cases if "mismatches" not in c],
+        "seconds": round(seconds, 1), "cases": cases,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
