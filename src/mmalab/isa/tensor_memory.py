@@ -23,7 +23,8 @@ from mmalab.errors import UsageError
 from mmalab.isa.form import Evidence, Source
 
 __all__ = ["COLUMNS", "GRANULE", "KINDS", "LANES", "PATHS", "DataPath", "Kind", "data_path",
-           "kind_of", "shape_problem"]
+           "kind_of", "legal_sizes", "metadata_columns", "operand_columns", "scale_columns",
+           "shape_problem"]
 
 #: Lanes and columns of Tensor Memory on one SM; columns are allocated in granules.
 LANES, COLUMNS, GRANULE = 128, 512, 32
@@ -45,7 +46,6 @@ class Kind:
     operands: tuple[str, ...]
     accumulators: tuple[str, ...]
     k: int
-    targets: str = "sm_100f sm_110f"
     blocks: tuple[int, ...] = ()
     scales: tuple[str, ...] = ()
     container_bits: int = 0
@@ -57,6 +57,12 @@ class Kind:
         """Whether it takes block scale factors."""
         return bool(self.blocks)
 
+    def spelling(self, *, cta_group: int = 1, sparse: bool = False, ws: bool = False,
+                 block: int = 32) -> str:
+        """The PTX opcode, which has the targets (:func:`mmalab.isa.find`)."""
+        head = f"tcgen05.mma{'.ws' * ws}{'.sp' * sparse}.cta_group::{cta_group}.kind::{self.name}"
+        return f"{head}.block_scale.block{block}" if self.scaled else head
+
 
 _NARROW = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
 
@@ -67,7 +73,7 @@ KINDS: dict[str, Kind] = {
         Kind("f16", ("f16", "bf16"), ("f32", "f16"), 16),
         Kind("tf32", ("tf32",), ("f32",), 8),
         Kind("f8f6f4", _NARROW, ("f32", "f16"), 32, container_bits=8, later_k=((64, "sm_107f"),)),
-        Kind("i8", ("s8", "u8"), ("s32",), 32, targets="sm_100a sm_110a"),
+        Kind("i8", ("s8", "u8"), ("s32",), 32),
         Kind("mxf8f6f4", _NARROW, ("f32",), 32, blocks=(32,), scales=("ue8m0",), container_bits=8,
              later_k=((64, "sm_107f"),)),
         Kind("mxf4", ("e2m1",), ("f32",), 64, blocks=(32,), scales=("ue8m0",),
@@ -198,3 +204,24 @@ def shape_problem(kind: str, m: int, n: int, *, cta_group: int = 1, sparse: bool
         return (f"N = {n}", f"{what} has N from {ns[0]} to {ns[-1]} in steps of {step}",
                 tuple(f"N = {value}" for value in (*below, *above)))
     return None
+
+
+def scale_columns(rows: int, scales: int) -> int:
+    """Columns for the scale factors of `rows` rows of A (or columns of B) with `scales` each.
+
+    Row m has its scales in lane m % 32 (of each quarter), column m / 32, four to a word; a copy
+    (``tcgen05.cp.32x128b.warpx4``) fills 128 rows x 4 scales: 4 columns.
+    """
+    return 4 * -(-rows // 128) * -(-scales // 4)
+
+
+def metadata_columns(kind: str) -> int:
+    """Columns of sparse metadata for one ``.sp`` instruction: 32 bits a lane, 64 for 8-bit and FP4
+    types."""
+    return 1 if kind_of(kind).name in ("f16", "tf32") else 2
+
+
+def operand_columns(kind: str, bits: int, k: int) -> int:
+    """Columns of an A operand in Tensor Memory with `k` elements of `bits` bits in each lane."""
+    width = kind_of(kind).container_bits or bits
+    return -(-k * width // 32)

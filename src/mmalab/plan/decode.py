@@ -3,46 +3,157 @@
     >>> row = fill(8, "tcgen05")
     >>> row.reserved, row.filled
     (64, 0.125)
+    >>> fill(8, "tcgen05", arrangement="swapped").filled      # tokens as N, in steps of 8
+    1.0
 
-The rows of a decode step are the sequences of the batch. A product's M is 64 at least (tcgen05
-and wgmma; 32 with tcgen05.mma.ws), so the accumulator keeps columns, or registers, for rows that
-nobody fills. Swapping the operands makes the tokens N, which goes in steps of 8.
+The rows of a decode step are the sequences of the batch (times the tokens that speculation adds).
+M is 64 at least for tcgen05 and wgmma (32 with tcgen05.mma.ws), so the accumulator keeps columns of
+Tensor Memory, or registers, for rows that nobody fills. Swapping the operands makes the weights M
+and the tokens N.
+
+The roofline says what else binds: below the *knee* the weights' bytes take longer than the
+arithmetic::
+
+    seconds by memory = (weights + activations + results) / bandwidth
+    seconds by math   = 2 M N K / peak
+    knee              = peak x bytes per weight / (2 x bandwidth)        rows, weights alone
+
+Sources: PTX ISA (shapes); article B, figure 9; peaks and bandwidths from :mod:`mmalab.plan.chips`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-__all__ = ["Decode", "Fill", "Grouped", "Roofline", "decode", "fill", "fill_table", "grouped",
-           "knee", "roofline"]
+from mmalab import formats, isa
+from mmalab.errors import UsageError
+from mmalab.isa.tensor_memory import legal_sizes
+from mmalab.plan.aligned import aligned, bar
+from mmalab.plan.block_format_table import BlockFormat, block_format
+from mmalab.plan.chips import Chip, chip, chip_of
+from mmalab.plan.rates import published_peak
+from mmalab.plan.support import support
+
+__all__ = ["UNITS", "Decode", "Fill", "Grouped", "Roofline", "crossover", "decode", "fill",
+           "fill_table", "grouped", "knee", "roofline", "units_of"]
+
+_WHERE = "mmalab.plan.decode"
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Rows asked for against rows reserved, of one instruction class and arrangement."""
+    """Rows asked for against rows reserved, of one instruction class and arrangement. `tiles`
+    instructions stand below each other."""
 
     rows: int
     unit: str
     arrangement: str
     reserved: int
+    tiles: int = 1
 
     @property
     def filled(self) -> float:
         """rows / reserved."""
         return self.rows / self.reserved
 
+    def __str__(self) -> str:
+        return (f"{self.unit} {self.arrangement}: {self.rows} of {self.reserved} rows "
+                f"({100 * self.filled:.1f} %)")
+
+
+def _up(rows: int, step: int) -> int:
+    return -(-rows // step) * step
+
+
+def _by_tiles(tiles: Sequence[int]) -> Callable[[int], tuple[int, int]]:
+    """Rows reserved when M is one of `tiles`: the smallest that holds them, else several."""
+
+    def reserved(rows: int) -> tuple[int, int]:
+        for tile in tiles:
+            if rows <= tile:
+                return tile, 1
+        # The last tile may be a smaller one.
+        whole, rest = divmod(rows, tiles[-1])
+        more = next((tile for tile in tiles if rest <= tile), 0) if rest else 0
+        return whole * tiles[-1] + more, whole + bool(rest)
+
+    return reserved
+
+
+def _by_steps(step: int, most: int) -> Callable[[int], tuple[int, int]]:
+    """Rows reserved when they are N, in steps up to `most` an instruction."""
+    return lambda rows: (_up(rows, step), -(-rows // most))
+
+
+_M = {unit: legal_sizes("f16", ws=unit == "tcgen05.ws")[0] for unit in ("tcgen05", "tcgen05.ws")}
+_N_STEP = legal_sizes("f16")[1][0]
+#: Rows reserved by unit and arrangement: from rows to (reserved, instructions).
+UNITS: dict[tuple[str, str], Callable[[int], tuple[int, int]]] = {
+    ("tcgen05", "plain"): _by_tiles(_M["tcgen05"]),
+    ("tcgen05", "swapped"): _by_steps(_N_STEP, 256),
+    ("tcgen05.ws", "plain"): _by_tiles(_M["tcgen05.ws"]),
+    ("tcgen05.ws", "swapped"): _by_tiles(legal_sizes("f16", ws=True)[1]),
+    ("wgmma", "plain"): _by_tiles((64,)),
+    ("wgmma", "swapped"): _by_steps(8, 256),
+    ("mma.sync", "plain"): _by_steps(16, 16),
+    ("mma.sync", "swapped"): _by_steps(8, 8),
+}
+
+
+def fill(rows: int, unit: str, *, arrangement: str = "plain") -> Fill:
+    """Rows reserved by ``tcgen05``, ``tcgen05.ws``, ``wgmma`` or ``mma.sync`` for `rows` tokens.
+
+    `arrangement` plain (tokens are M) or swapped (tokens are N). Reserved: the smallest tile of M
+    that holds them (64, 128; ws 32, 64, 128; wgmma 64; mma.sync 16), or rows rounded up to the step
+    of N (8; ws 64, 128, 256).
+
+    Raises:
+        UsageError: unknown unit or arrangement, no rows.
+    """
+    reserve = UNITS.get((unit, arrangement))
+    if reserve is None:
+        raise UsageError(f"{unit} {arrangement}", "is no instruction class and arrangement",
+                         legal=[" ".join(pair) for pair in UNITS], where=_WHERE)
+    if rows < 1:
+        raise UsageError(f"{rows} rows", "is no product", legal="from 1", where=_WHERE)
+    reserved, tiles = reserve(rows)
+    return Fill(rows, unit, arrangement, reserved, tiles)
+
+
+def fill_table(unit: str = "tcgen05", *, rows: Sequence[int] = range(1, 257),
+               arrangement: str = "plain") -> tuple[Fill, ...]:
+    """The curve of article B's figure 9: filled share against batch."""
+    return tuple(fill(count, unit, arrangement=arrangement) for count in rows)
+
+
+def units_of(target: str) -> tuple[tuple[str, str], ...]:
+    """The instruction classes and arrangements that a target has for f16."""
+    name = isa.target(target).name
+    probes = {"tcgen05": "tcgen05.mma.cta_group::1.kind::f16",
+              "tcgen05.ws": "tcgen05.mma.ws.cta_group::1.kind::f16",
+              "wgmma": "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16",
+              "mma.sync": "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"}
+    has = {unit for unit, opcode in probes.items()
+           if name in isa.parse_targets(isa.find(opcode).targets)}
+    return tuple(pair for pair in UNITS if pair[0] in has)
+
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """One M x N x K product on one chip: FLOPs, bytes of weights, activations and results, seconds
-    by memory and by arithmetic at the published peaks, and the rows of the knee."""
+    """One rows x n x k product on one chip.
+
+    Bytes are read or written once; seconds are lower bounds at the published bandwidth and at the
+    peak of `math`, the type that the tensor cores multiply. `knee` counts weights alone.
+    """
 
     chip: str
     rows: int
     n: int
     k: int
     format: str
+    math: str
     flops: float
     weight_bytes: float
     other_bytes: float
@@ -52,70 +163,214 @@ class Roofline:
 
     @property
     def bound(self) -> str:
-        """``memory`` below the knee, ``math`` above."""
+        """``memory`` where bytes take longer, else ``math``."""
         return "memory" if self.memory_seconds >= self.math_seconds else "math"
+
+    @property
+    def seconds(self) -> float:
+        """The larger of the two: a lower bound on the time."""
+        return max(self.memory_seconds, self.math_seconds)
+
+    @property
+    def intensity(self) -> float:
+        """FLOPs per byte."""
+        return self.flops / (self.weight_bytes + self.other_bytes)
+
+    def __str__(self) -> str:
+        return (f"{self.rows} x {self.n} x {self.k}, {self.format} weights, {self.math} products "
+                f"on {self.chip}: {self.flops / 1e6:,.0f} MFLOP, "
+                f"{(self.weight_bytes + self.other_bytes) / 1e6:,.1f} MB; memory "
+                f"{1e6 * self.memory_seconds:.2f} us, math {1e6 * self.math_seconds:.2f} us: "
+                f"{self.bound} bound; knee at {self.knee:.0f} rows")
+
+
+def _math_type(row: Chip, fmt: BlockFormat, math: str | None) -> str:
+    """What the tensor cores multiply: the format's element, or bf16 for weight-only formats."""
+    if math is not None:
+        return formats.get(math).name
+    target = f"sm_{10 * row.capability[0] + row.capability[1]}"
+    if row.limits is not None:
+        names = [name for name in isa.targets.TARGETS if name.rstrip("af") == target]
+        if support(fmt, names[-1:])[0].how == "native":
+            element = fmt.element
+            rates = {rate.dtype for rate in row.rates}
+            if element in rates:
+                return element
+            if element in ("e5m2", "e2m3", "e3m2") and "e4m3" in rates:
+                return "e4m3"  # one rate for the 8-bit container
+    return "bf16" if any(rate.dtype == "bf16" for rate in row.rates) else "f16"
+
+
+def knee(on: str | Chip, weights: str, *, math: str | None = None) -> float:
+    """Rows at which arithmetic takes as long as reading the weights once.
+
+    peak x bytes per weight / (2 x bandwidth); bytes with the block scales.
+
+    Raises:
+        UsageError: unknown chip, format or rate.
+    """
+    row, fmt = chip(on), block_format(weights)
+    peak = published_peak(row, _math_type(row, fmt, math))
+    return peak * fmt.bits / 8 / (2 * float(row.bandwidth) * 1e9)
+
+
+def roofline(rows: int, n: int, k: int, weights: str, *, on: str | Chip, math: str | None = None,
+             activations: str = "bf16", result: str = "bf16") -> Roofline:
+    """Seconds by memory and by arithmetic of rows x n x k with weights (n x k) in a block format.
+
+    `math` is the type that is multiplied; without it the weights' own where the chip has it, else
+    bf16 (weight-only). Activations (rows x k) are read once, results (rows x n) written once.
+
+    Raises:
+        UsageError: unknown chip, format or rate, sizes that are not positive.
+    """
+    if min(rows, n, k) < 1:
+        raise UsageError(f"{rows} x {n} x {k}", "is no product", legal="positive sizes",
+                         where=_WHERE)
+    row, fmt = chip(on), block_format(weights)
+    multiplied = _math_type(row, fmt, math)
+    flops = 2.0 * rows * n * k
+    weight_bytes = n * k * fmt.bits / 8
+    other = (rows * k * block_format(activations).bits + rows * n * formats.get(result).bits) / 8
+    return Roofline(
+        chip=row.name, rows=rows, n=n, k=k, format=fmt.name, math=multiplied, flops=flops,
+        weight_bytes=weight_bytes, other_bytes=other,
+        memory_seconds=(weight_bytes + other) / (float(row.bandwidth) * 1e9),
+        math_seconds=flops / published_peak(row, multiplied),
+        knee=knee(row, weights, math=multiplied),
+    )
+
+
+def crossover(n: int, k: int, first: tuple[str, str], second: tuple[str, str], *,
+              on: str | Chip, most: int = 1 << 16) -> int | None:
+    """The fewest rows at which `second` is the faster of two (weights, math) choices, by roofline.
+
+    Weight-only NVFP4 against FP8 on an H200: ``crossover(n, k, ("nvfp4", "bf16"), ("fp8", "e4m3"),
+    on="H200")``. None when it never is up to `most` rows. Decoding costs nothing here.
+    """
+    def slower(rows: int) -> bool:
+        one = roofline(rows, n, k, first[0], on=on, math=first[1]).seconds
+        return roofline(rows, n, k, second[0], on=on, math=second[1]).seconds < one
+
+    if not slower(most):
+        return None
+    low, high = 0, most  # both times grow with the rows, the one with fewer bytes from below
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if slower(middle) else (middle, high)
+    return high
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """Experts with their tokens: rows reserved by one tile each, and filled."""
+    """Experts with their tokens: rows reserved when each gets its own tiles, and when all get the
+    tiles of the largest (one allocation for the worst case)."""
 
     tokens: tuple[int, ...]
-    tile: int
+    unit: str
+    arrangement: str
     reserved: int
     worst_case: int
-    filled: float
+
+    @property
+    def filled(self) -> float:
+        """Tokens / rows reserved, a tile for each expert."""
+        return sum(self.tokens) / self.reserved
+
+    @property
+    def filled_worst_case(self) -> float:
+        """Tokens / rows reserved, the largest expert's tiles for all."""
+        return sum(self.tokens) / self.worst_case
+
+
+def grouped(tokens: Sequence[int], *, unit: str = "tcgen05", arrangement: str = "plain"
+            ) -> Grouped:
+    """Experts that each get their own tile, as routing leaves them; experts without tokens get none
+    (in the worst case they do).
+
+    Raises:
+        UsageError: no token at all, a negative count, an unknown unit.
+    """
+    if not tokens or min(tokens) < 0 or not sum(tokens):
+        raise UsageError(f"tokens {list(tokens)}", "are none", legal="counts from 0, one above 0",
+                         where=_WHERE)
+    reserved = sum(fill(count, unit, arrangement=arrangement).reserved for count in tokens if count)
+    worst = len(tokens) * fill(max(tokens), unit, arrangement=arrangement).reserved
+    return Grouped(tuple(tokens), unit, arrangement, reserved, worst)
 
 
 @dataclass(frozen=True)
 class Decode:
-    """Everything about one decode step."""
+    """One decode step: how every instruction class of the target is filled, and the roofline."""
 
     target: str
+    chip: str
     rows: int
     speculative: int
     fills: tuple[Fill, ...]
     roofline: Roofline | None
-    best: Fill
+    curve: tuple[Fill, ...]
 
+    @property
+    def best(self) -> Fill:
+        """The fullest arrangement."""
+        return max(self.fills, key=lambda item: item.filled)
 
-def fill(rows: int, unit: str, *, arrangement: str = "plain") -> Fill:
-    """Rows reserved by ``tcgen05``, ``tcgen05.ws``, ``wgmma`` or ``mma`` for `rows` tokens.
+    def table(self) -> str:
+        """Classes with their bars, then the roofline."""
+        tokens = self.rows * self.speculative
+        head = f"{self.rows} sequences x {self.speculative} tokens = {tokens} rows on {self.target}"
+        rows = [(item.unit, "M" if item.arrangement == "plain" else "N", item.reserved,
+                 f"{100 * item.filled:.1f} %", bar(item.filled)) for item in self.fills]
+        lines = [head, aligned(rows, ("instruction", "tokens as", "reserved", "filled", ""))]
+        if self.roofline:
+            lines.append(str(self.roofline))
+        return "\n".join(lines)
 
-    `arrangement` plain (tokens are M) or swapped (tokens are N). Reserved: rows rounded up to the
-    tile of M (64 then 128; 32 for ws; 16 for mma) or to the step of N (8, 16 for M = 128).
+    def __str__(self) -> str:
+        return self.table()
 
-    Raises:
-        UsageError: unknown unit or arrangement, no rows.
-    """
-    raise NotImplementedError
+    def as_dict(self) -> dict[str, Any]:
+        """The step as JSON-able data."""
+        def plain(item: Fill) -> dict[str, Any]:
+            return {**asdict(item), "filled": item.filled}
 
-
-def fill_table(unit: str = "tcgen05", *, rows: Sequence[int] = range(1, 257)) -> tuple[Fill, ...]:
-    """The curve of article B's figure 9: filled share against batch."""
-    return tuple(fill(count, unit) for count in rows)
-
-
-def knee(on: str, weights: str, *, math: str | None = None) -> float:
-    """Rows at which arithmetic takes as long as reading the weights once.
-
-    peak x bytes per weight / (2 x bandwidth).
-    """
-    raise NotImplementedError
-
-
-def roofline(rows: int, n: int, k: int, weights: str, *, on: str, math: str | None = None
-             ) -> Roofline:
-    """Seconds by memory and by arithmetic of rows x n x k with weights in a block format."""
-    raise NotImplementedError
-
-
-def grouped(tokens: Sequence[int], *, unit: str = "tcgen05", arrangement: str = "plain") -> Grouped:
-    """Experts that each get their own tile, as routing leaves them."""
-    raise NotImplementedError
+        found: dict[str, Any] = {
+            "target": self.target, "chip": self.chip, "rows": self.rows,
+            "speculative": self.speculative, "fills": [plain(item) for item in self.fills],
+            "best": plain(self.best), "curve": [plain(item) for item in self.curve],
+            "roofline": None,
+        }
+        if self.roofline:
+            found["roofline"] = {**asdict(self.roofline), "bound": self.roofline.bound,
+                                 "seconds": self.roofline.seconds}
+        return found
 
 
 def decode(rows: int, *, target: str, n: int | None = None, k: int | None = None,
-           weights: str = "bf16", speculative: int = 1) -> Decode:
-    """One decode step of `rows` sequences with `speculative` tokens each, on a target's chip."""
-    raise NotImplementedError
+           weights: str = "bf16", speculative: int = 1, on: str | None = None) -> Decode:
+    """One decode step of `rows` sequences with `speculative` tokens each, on a target's chip.
+
+    The roofline is there when `n` and `k` are (the weights are n x k). `on` names the product where
+    the usual one of the target is not meant.
+
+    Raises:
+        UsageError: unknown target, chip or format, sizes that are not positive.
+    """
+    if rows < 1 or speculative < 1 or (n is None) != (k is None):
+        raise UsageError(f"{rows} sequences x {speculative} tokens, n = {n}, k = {k}",
+                         "is no decode step", legal="counts from 1, n and k together", where=_WHERE)
+    product = chip(on) if on else chip_of(target)
+    tokens = rows * speculative
+    pairs = units_of(target)
+    if not pairs:
+        raise UsageError(f"f16 products on {target}", "do not exist", legal="sm_75 and later",
+                         where=_WHERE)
+    line = None
+    if n is not None and k is not None:
+        line = roofline(tokens, n, k, weights, on=product)
+    return Decode(
+        target=isa.target(target).name, chip=product.name, rows=rows, speculative=speculative,
+        fills=tuple(fill(tokens, unit, arrangement=how) for unit, how in pairs), roofline=line,
+        curve=fill_table(pairs[0][0]),
+    )

@@ -20,7 +20,8 @@ from mmalab.errors import UsageError
 from mmalab.isa import Evidence
 from mmalab.plan.chips import CHIPS, Chip, Published, chip
 
-__all__ = ["Identity", "Plausibility", "identities", "peak", "plausible", "register_file_ratio"]
+__all__ = ["Identity", "Plausibility", "identities", "peak", "plausible", "published_peak",
+           "register_file_ratio"]
 
 
 def peak(on: str | Chip, dtype: str, acc: str = "", *, clock: float | None = None,
@@ -35,6 +36,20 @@ def peak(on: str | Chip, dtype: str, acc: str = "", *, clock: float | None = Non
     row = chip(on)
     rate = row.rate(formats.get(dtype).name, acc)
     return row.sms * rate.per_clock * (1 + sparse) * (clock or row.clock) * 1e6
+
+
+def published_peak(on: str | Chip, dtype: str, acc: str = "") -> float:
+    """Dense operations per second as the data sheet prints them; :func:`peak` where it does not.
+
+    Raises:
+        UsageError: the chip, or its rate for these types, is not in the table.
+    """
+    row = chip(on)
+    rate = row.rate(formats.get(dtype).name, acc)
+    for sheet in row.published:
+        if (sheet.dtype, sheet.acc) == (rate.dtype, rate.acc):
+            return sheet.dense * 1e12
+    return peak(row, rate.dtype, rate.acc)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,51 @@
 """Shared memory of a pipelined kernel: stages that fit, with every alignment counted.
 
     >>> found = stage_plan(128, 256, 64, "bf16", target="sm_90a")
-    >>> found.stage_bytes, found.max_stages
-    (49152, 4)
+    >>> found.stage_bytes, found.max_stages, found.swizzle
+    (49152, 4, '128B')
 
-A stage holds the A tile (M x K) and the B tile (N x K), each at its swizzle's alignment (1024 bytes
-for 128B, 512 for 64B, 256 for 32B), block scales if there are, and two mbarriers.
+A stage holds the A tile (M x K) and the B tile (N x K), K contiguous, each in panels as wide as the
+swizzle and at its alignment (1024 bytes for 128B, 512 for 64B, 256 for 32B), the block scales in
+tiles of 512 bytes, and two mbarriers. The total of a CTA is the struct with its padding:
+
+    total(S) = sum over members of align(offset) + bytes, stages behind each other
+    S_max    = the largest S with total(S) <= what a CTA of the target may have
+
+A struct counted without padding chooses a stage too many::
+
+    >>> stage = [Member(name, 33000, 1024, per_stage=True) for name in "AB"]
+    >>> members = [*stage, Member("epilogue", 34000, 1024)]
+    >>> shared_layout(members, 3, "sm_90a").fits, 3 * 66000 + 34000 <= capacity("sm_90a")
+    (False, True)
+
+Sources: CUDA C++ Programming Guide, compute capabilities (:mod:`mmalab.isa.targets`); PTX ISA,
+tensor swizzling modes; cuBLAS, block scaling factors layout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from mmalab import isa
+from mmalab.errors import UsageError
+from mmalab.isa.tensor_memory import kind_of
+from mmalab.plan.aligned import aligned
+from mmalab.plan.block_format_table import BlockFormat, block_format
 from mmalab.plan.misfit import Misfit
-from mmalab.plan.swizzle import SwizzleSearch
+from mmalab.plan.scale_orders import padded_scales
+from mmalab.plan.swizzle import SwizzleSearch, swizzle_search
 
-__all__ = ["Member", "Placed", "SharedLayout", "StagePlan", "capacity", "shared_layout",
-           "stage_plan"]
+__all__ = ["Member", "Placed", "SharedLayout", "StagePlan", "capacity", "max_stages",
+           "shared_layout", "stage_plan"]
+
+_GUIDE = "CUDA C++ Programming Guide, compute capabilities"
+_WHERE = "mmalab.plan.smem"
+#: Span of each hardware swizzle in bytes; a tile begins at a multiple of 8 spans.
+_SPANS = {"128B": 128, "64B": 64, "32B": 32}
+#: The most stages that anybody asks for.
+_MOST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +56,12 @@ class Member:
     bytes: int
     align: int = 16
     per_stage: bool = False
+
+    def __post_init__(self) -> None:
+        if self.bytes < 0 or self.align < 1 or self.align & (self.align - 1):
+            raise UsageError(f"{self.name}: {self.bytes} bytes at a multiple of {self.align}",
+                             "cannot be laid out", legal="bytes from 0, a power of two",
+                             where=_WHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +79,7 @@ class SharedLayout:
     """A struct laid out: total bytes with padding, and against the limit of a CTA."""
 
     target: str
+    stages: int
     members: tuple[Placed, ...]
     bytes: int
     padding: int
@@ -56,16 +91,30 @@ class SharedLayout:
         """Whether one CTA may have it."""
         return self.misfit is None
 
+    def table(self) -> str:
+        """Member by member: offset, bytes, padding in front."""
+        rows = [(m.name, m.offset, m.bytes, m.padding) for m in self.members]
+        total = (f"{self.bytes:,} of {self.limit:,} bytes ({self.padding:,} of padding)")
+        lines = [aligned(rows, ("member", "offset", "bytes", "padding")), total]
+        return "\n".join([*lines, *([str(self.misfit)] if self.misfit else [])])
+
+    def __str__(self) -> str:
+        return self.table()
+
 
 @dataclass(frozen=True)
 class StagePlan:
-    """A pipeline's shared memory on one chip."""
+    """A pipeline's shared memory on one chip.
+
+    `stage_bytes` is one stage without barriers; `ctas` how many CTAs with `stages` stages an SM's
+    shared memory holds; `conflicts` the bank-conflict search of one panel of A, for the reads of
+    ldmatrix and the 16-byte writes of cp.async together (None where rows do not fill 16 bytes).
+    """
 
     m: int
     n: int
     k: int
-    dtype: str
-    scales: str | None
+    format: BlockFormat
     target: str
     stages: int
     swizzle: str
@@ -74,33 +123,178 @@ class StagePlan:
     max_stages: int
     ctas: int
     conflicts: SwizzleSearch | None
-    misfit: Misfit | None
 
     @property
     def fits(self) -> bool:
         """Whether the stages asked for fit."""
-        return self.misfit is None
+        return self.layout.fits
+
+    @property
+    def misfit(self) -> Misfit | None:
+        """Why they do not."""
+        return self.layout.misfit
+
+    def table(self) -> str:
+        """The plan as text."""
+        head = (f"{self.m} x {self.n} x {self.k} {self.format}, {self.stages} stages on "
+                f"{self.target}: {self.stage_bytes:,} bytes a stage, swizzle {self.swizzle}, at "
+                f"most {self.max_stages} stages, {self.ctas} CTA{'s' * (self.ctas != 1)} per SM")
+        lines = [head, self.layout.table()]
+        if self.conflicts is not None:
+            lines += ["", "bank conflicts of a panel of A:", self.conflicts.table()]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as JSON-able data."""
+        return {
+            "m": self.m, "n": self.n, "k": self.k, "format": self.format, "target": self.target,
+            "fits": self.fits, "stages": self.stages, "max_stages": self.max_stages,
+            "ctas": self.ctas, "swizzle": self.swizzle, "stage_bytes": self.stage_bytes,
+            "layout": self.layout, "misfit": self.misfit,
+            "conflicts": self.conflicts.as_dict() if self.conflicts else None,
+        }
 
 
 def capacity(target: str) -> int:
-    """Bytes of shared memory that one CTA may ask for (with the opt-in attribute)."""
-    raise NotImplementedError
+    """Bytes of shared memory that one CTA may ask for (with the opt-in attribute): 232,448 on
+    9.0 and 10.0, 101,376 on 12.0.
+
+    Raises:
+        UsageError: no such target.
+    """
+    return isa.limits(target).shared_per_cta
 
 
 def shared_layout(members: Sequence[Member], stages: int, target: str) -> SharedLayout:
     """Lay members out in order, each at its alignment, stages behind each other.
 
+    The nearest fit is the most stages that do.
+
     Raises:
-        UsageError: a size or alignment that is none.
+        UsageError: no such target, no stage.
     """
-    raise NotImplementedError
+    if stages < 1:
+        raise UsageError(f"{stages} stages", "is no pipeline", legal="from 1", where=_WHERE)
+    placed, end = _lay_out(members, stages)
+    limit = capacity(target)
+    misfit = None
+    if end > limit:
+        most = max_stages(members, target)
+        fits = f"{limit} bytes"
+        if most:
+            fits = f"{most} stage{'s' * (most > 1)} ({_lay_out(members, most)[1]} bytes)"
+        misfit = Misfit(f"{end} bytes of shared memory",
+                        f"a CTA of {target} may have {limit} ({limit // 1024} KiB): "
+                        f"{end - limit} too many", (fits,), _GUIDE)
+    return SharedLayout(isa.target(target).name, stages, placed, end,
+                        sum(member.padding for member in placed), limit, misfit)
+
+
+def _lay_out(members: Sequence[Member], stages: int) -> tuple[tuple[Placed, ...], int]:
+    placed, end = [], 0
+    for member in members:
+        for stage in range(stages if member.per_stage else 1):
+            offset = -(-end // member.align) * member.align
+            name = f"{member.name}[{stage}]" if member.per_stage else member.name
+            placed.append(Placed(name, offset, member.bytes, offset - end))
+            end = offset + member.bytes
+    return tuple(placed), end
+
+
+def max_stages(members: Sequence[Member], target: str) -> int:
+    """The most stages with which the members fit; 0 when one is too many already."""
+    limit = capacity(target)
+    fitting = [stages for stages in range(1, _MOST + 1) if _lay_out(members, stages)[1] <= limit]
+    return max(fitting, default=0)
 
 
 def stage_plan(m: int, n: int, k: int, dtype: str, *, target: str, stages: int | None = None,
-               scales: str | None = None, epilogue: int = 0, cta_group: int = 1) -> StagePlan:
+               scales: str | None = None, epilogue: int = 0, cta_group: int = 1, pad: int = 0
+               ) -> StagePlan:
     """How many stages of M x N x K fit (`stages` None: as many as do), and how they lie.
 
+    The tile is a CTA pair's when `cta_group` is 2: each CTA keeps half of A's rows and half of B's
+    (and the scales of all of B). `epilogue` bytes are kept for the result, behind the stages. With
+    `pad` unused bytes behind each row there is no swizzle. Formats of kinds f8f6f4 and mxf8f6f4
+    take a byte an element for tcgen05, whatever their width.
+
     Raises:
-        UsageError: rows that no TMA box or 16-byte copy can fill, unknown types or targets.
+        UsageError: rows that no swizzle or 16-byte copy can fill, unknown types or targets.
     """
-    raise NotImplementedError
+    if min(m, n, k) < 1 or min(epilogue, pad) < 0 or pad % 16 or cta_group not in (1, 2) \
+            or (m | n) % cta_group:
+        raise UsageError(
+            f"a tile of {m} x {n} x {k}, {epilogue} bytes of epilogue, {pad} of padding",
+            "is none", legal="positive sizes that a pair can halve, padding of 16 bytes",
+            where=_WHERE)
+    fmt = block_format(scales or dtype)
+    bits = _bits(fmt, target)
+    row = k * bits // 8
+    swizzle = _swizzle(row, k * bits % 8, k, fmt)
+    span = min(row, _SPANS.get(swizzle, row))
+    if pad:
+        row, swizzle = row + pad, "none"
+    chip = isa.limits(target)
+    members = _members((m, n), cta_group, k, fmt, row, swizzle)
+    members += _rest(epilogue, isa.target(target).number)
+    most = max_stages(members, target)
+    layout = shared_layout(members, stages or most or 1, target)
+    held = -(-(layout.bytes + chip.shared_reserved) // chip.shared_unit) * chip.shared_unit
+    return StagePlan(
+        m=m, n=n, k=k, format=fmt, target=isa.target(target).name, stages=layout.stages,
+        swizzle=swizzle, layout=layout, max_stages=most,
+        stage_bytes=sum(member.bytes for member in members if member.per_stage and
+                        "barrier" not in member.name),
+        ctas=chip.shared_per_sm // held if layout.fits else 0,
+        conflicts=_conflicts(m // cta_group, span),
+    )
+
+
+def _bits(fmt: BlockFormat, target: str) -> int:
+    """Bits of an element in shared memory: the container of tcgen05's kind where that runs."""
+    if fmt.kind and isa.limits(target).tmem_columns:
+        return kind_of(fmt.kind).container_bits or fmt.element_bits
+    return fmt.element_bits
+
+
+def _swizzle(row: int, rest: int, k: int, fmt: BlockFormat) -> str:
+    if rest or row % 16:
+        step = 128 // fmt.element_bits
+        raise UsageError(f"rows of {k} {fmt}, {row} bytes", "are no multiple of 16 bytes",
+                         legal=[f"K = {k // step * step or step}", f"K = {-(-k // step) * step}"],
+                         where="PTX ISA, tensor copies: bytes of the innermost box dimension")
+    return next((name for name, span in _SPANS.items() if row % span == 0), "none")
+
+
+def _members(sizes: tuple[int, int], cta_group: int, k: int, fmt: BlockFormat, row: int,
+             swizzle: str) -> list[Member]:
+    """A, B and their scales. Each CTA of a pair holds half of B, but the scales of all of it."""
+    m, n = sizes
+    align = 8 * _SPANS.get(swizzle, 16)
+    members = [Member("A", m // cta_group * row, align, per_stage=True),
+               Member("B", n // cta_group * row, align, per_stage=True)]
+    if fmt.block:
+        blocks = -(-k // fmt.block)
+        members += [Member("SFA", padded_scales(m // cta_group, blocks), 128, per_stage=True),
+                    Member("SFB", padded_scales(n, blocks), 128, per_stage=True)]
+    return members
+
+
+def _rest(epilogue: int, number: int) -> list[Member]:
+    """The result's bytes; two mbarriers a stage where copies signal them; the allocator's word."""
+    members = [Member("epilogue", epilogue, 128)] if epilogue else []
+    if number >= 90:
+        members.append(Member("barriers", 16, 8, per_stage=True))
+    if isa.limits(f"sm_{number}").tmem_columns:
+        members.append(Member("tmem address", 4, 4))
+    return members
+
+
+def _conflicts(rows: int, span: int) -> SwizzleSearch | None:
+    """Reads and writes of one panel: `rows` rows of `span` bytes."""
+    if span % 16 or span > 1024:
+        return None
+    return swizzle_search(rows, span, "u8")
