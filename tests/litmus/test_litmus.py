@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from mmalab import TensorMap
 from mmalab.sanitizer.run import emulate
 
 HERE = Path(__file__).parent
@@ -21,7 +23,7 @@ def arguments(row: dict[str, Any]) -> list[np.ndarray]:
     """The arrays of a manifest row: inputs from files, outputs poisoned."""
     arrays = []
     for spec in row["args"]:
-        role, *fields = spec.split(":")
+        role, *fields = spec.removeprefix("tma:").split(":")
         if role == "out":
             shape = tuple(int(n) for n in fields[0].split(","))
             arrays.append(np.full(shape, 0xDEADBEEF, np.uint32))
@@ -30,14 +32,25 @@ def arguments(row: dict[str, Any]) -> list[np.ndarray]:
     return arrays
 
 
+def launchable(spec: str, array: np.ndarray) -> Any:
+    """The argument of one spec: the array, or a tensor map over it."""
+    if not spec.startswith("tma:"):
+        return array
+    options = dict(field.split("=") for field in spec.split(":") if "=" in field)
+    box = tuple(int(n) for n in options["box"].split(","))
+    return TensorMap.tiled(array, box=box, swizzle=options["swizzle"])
+
+
+@cache
 def run(name: str, schedule: str | int) -> tuple[Any, list[np.ndarray]]:
-    """One run of one kernel."""
+    """One run of one kernel, shared by the tests that look at it."""
     row = KERNELS[name]
     arrays = arguments(row)
     text = (HERE / "kernels" / row["file"]).read_text()
-    result = emulate(text, arrays, entry=row["entry"], grid=tuple(row["grid"]),
-                     block=tuple(row["block"]), dynamic_shared=row["shared"],
-                     schedule=schedule, max_steps=200_000)
+    args = [launchable(*pair) for pair in zip(row["args"], arrays, strict=True)]
+    result = emulate(text, args, entry=row["entry"], grid=tuple(row["grid"]),
+                     block=tuple(row["block"]), cluster=tuple(row.get("cluster", (1, 1, 1))),
+                     dynamic_shared=row["shared"], schedule=schedule, max_steps=200_000)
     return result, arrays
 
 

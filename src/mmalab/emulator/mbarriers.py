@@ -245,7 +245,7 @@ class Mbarriers:
                 self._machine.emit(Mbarrier(
                     cta, warp, lanes.site.index, mask, op, offsets[position],
                     counts[position].astype(np.uint32), phases[position],
-                    int(pack(completed[position])), semantics, lanes.modifier("scope", "cta"),
+                    int(pack(completed[position])), semantics, lanes.modifier("scope"),
                     None if expected is None else expected[position].copy(),
                     self._owners(index[position] // stride, there[position], row)))
 

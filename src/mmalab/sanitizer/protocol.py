@@ -68,8 +68,14 @@ class MbarrierProtocol:
         """`count` arrivals come; `ends`: they complete the phase, which .noComplete forbids."""
         if count > target.pending and not target.broken:
             target.broken = True
-            self._breach("mbarrier-count", place, target.address,
-                         f"{count} arrivals, but the phase waits for {target.pending} more")
+            if target.pending or not target.copies:
+                self._breach("mbarrier-count", place, target.address,
+                             f"{count} arrivals, but the phase waits for {target.pending} more")
+            else:
+                self._breach("mbarrier-phase", place, target.address,
+                             f"all arrivals of phase {target.phase} are in, its copies may still "
+                             "be under way: this one belongs to the phase after it. Repair: wait "
+                             f"for parity {target.phase & 1} before it")
         if ends:
             self._breach("mbarrier-count", place, target.address,
                          "the arrival completes the phase, which .noComplete must not do. Repair: "

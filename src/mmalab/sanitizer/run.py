@@ -86,6 +86,8 @@ def merged(machine: Sequence[Finding], model: Sequence[Finding], early: frozense
            ) -> list[Finding]:
     """Findings of both, each fault once, by severity and place."""
     known = {(finding.code, finding.where.line) for finding in model}
+    # An arrival too many is one of the next phase if copies hold this one open.
+    known |= {("mbarrier-count", line) for code, line in known if code == "mbarrier-phase"}
     wild = {finding.where.line for finding in machine if finding.code in _WILD}
     kept = [finding for finding in machine
             if (finding.code, finding.where.line) not in known and not _explained(finding, early)]

@@ -15,7 +15,8 @@ Registers of one warp, for ``wgmma D, A, [B]``::
 
 A wgmma on registers that were touched since the last fence, or that fly with another shape, is
 ``missing-wgmma-fence``. ptxas often inserts what is missing; the PTX is undefined all the same
-(decision G2).
+(decision G2). Where the product drops the old D (scale-d is false), as when a compiler sank the
+zeroes of an accumulator below the fence, it is a warning.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from typing import NamedTuple
 import numpy as np
 
 from mmalab.emulator.events import Registers, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
+from mmalab.findings import Severity
 from mmalab.sanitizer.agents import Agents
-from mmalab.sanitizer.clocks import lanes_of
+from mmalab.sanitizer.clocks import EXECUTION, lanes_of
 from mmalab.sanitizer.groups import Groups
-from mmalab.sanitizer.lanes import WarpClock
+from mmalab.sanitizer.lanes import Gathering, WarpClock
 from mmalab.sanitizer.sweep import Sweeps
 from mmalab.sanitizer.touch import Sweep
 from mmalab.sanitizer.world import World
@@ -38,6 +40,10 @@ from mmalab.sanitizer.world import World
 __all__ = ["WgmmaRule"]
 
 _WARPS = 4
+#: Groups whose issue is remembered for warps that wait later than others.
+_KEPT = 8
+#: A product ends after all four warps have issued it: order in time, not of memory.
+_IN_TIME = ((EXECUTION, EXECUTION),)
 _REPAIRED = "ptxas usually inserts what is missing, but the PTX is undefined"
 
 
@@ -55,8 +61,12 @@ class _File:
     """The watched registers of one warp. Before the first fence all count as touched."""
 
     fenced: bool = False
-    touched: set[int] = field(default_factory=set)
+    used: set[int] = field(default_factory=set)
     flying: dict[int, _Flying] = field(default_factory=dict)
+
+    def touched(self, slot: int) -> bool:
+        """Whether another instruction used the register since the last fence."""
+        return not self.fenced or slot in self.used
 
 
 class WgmmaRule:
@@ -68,6 +78,8 @@ class WgmmaRule:
         self._agents = agents
         self._groups = groups
         self._files: dict[tuple[int, int], _File] = {}
+        #: (CTA, warpgroup) -> epoch -> the order in time of the warps that issued it.
+        self._started: dict[tuple[int, int], dict[int, Gathering]] = {}
 
     def issue(self, event: Wgmma) -> None:
         """One warp's part: its registers, and the operands in shared memory."""
@@ -79,7 +91,10 @@ class WgmmaRule:
         for slot in event.d:
             registers.flying[slot] = _Flying(epoch, event.shape, True, event.site)
         clock = self._world.clock(event.cta, event.warp)
-        agent = self._agents.warpgroup(event.cta, event.warp // _WARPS)
+        group = event.cta, event.warp // _WARPS
+        agent = self._agents.warpgroup(*group)
+        self._started.setdefault(group, {}).setdefault(epoch, Gathering()).add_executed(
+            clock, event.mask)
         for lane in _observers(clock):
             for span in event.reads:
                 starts = span.starts if (span.starts[1:] >= span.starts[:-1]).all() else (
@@ -93,7 +108,7 @@ class WgmmaRule:
         """What was done to registers before is done."""
         registers = self._file(event)
         registers.fenced = True
-        registers.touched.clear()
+        registers.used.clear()
 
     def commit(self, event: WgmmaCommit) -> None:
         """The warp's open group ends here."""
@@ -105,16 +120,24 @@ class WgmmaRule:
         registers = self._file(event)
         registers.flying = {slot: flying for slot, flying in registers.flying.items()
                             if flying.epoch > reach}
-        if reach:
-            agent = self._agents.warpgroup(event.cta, event.warp // _WARPS)
-            self._world.clock(event.cta, event.warp).learn(event.mask, agent.place, reach)
+        if not reach:
+            return
+        group = event.cta, event.warp // _WARPS
+        clock = self._world.clock(event.cta, event.warp)
+        clock.learn(event.mask, self._agents.warpgroup(*group).place, reach)
+        started = self._started.get(group, {})
+        for epoch in sorted(started):
+            if epoch <= reach - _KEPT:
+                del started[epoch]
+            elif epoch <= reach:
+                clock.receive(event.mask, started[epoch].peek(), _IN_TIME)
 
     def touch(self, event: Registers) -> None:
         """Another instruction reads or writes registers that some wgmma uses."""
         registers = self._file(event)
         if registers.flying:
             self._check_touch(event, registers)
-        registers.touched.update(event.reads, event.writes)
+        registers.used.update(event.reads, event.writes)
 
     def _file(self, event: Wgmma | WgmmaFence | WgmmaWait | Registers) -> _File:
         return self._files.setdefault((event.cta, event.warp), _File())
@@ -125,8 +148,10 @@ class WgmmaRule:
         for slot in event.d:
             flying = registers.flying.get(slot)
             if flying is None:
-                if _touched(registers, slot):
-                    self._unfenced(event, "D", "were touched since the last wgmma.fence")
+                if registers.touched(slot):
+                    dropped = registers.fenced and not event.reads_d
+                    self._unfenced(event, "D", "were touched since the last wgmma.fence",
+                                   "warning" if dropped else "error")
                     return
             elif flying.accumulator and flying.shape != event.shape:
                 self._unfenced(event, "D", f"still belong to {self._world.named(flying.site)}, a "
@@ -140,7 +165,7 @@ class WgmmaRule:
             if flying is not None and flying.accumulator:
                 self._unawaited(event, flying, "reads")
                 return
-            if flying is None and _touched(registers, slot):
+            if flying is None and registers.touched(slot):
                 self._unfenced(event, "A", "were touched since the last wgmma.fence")
                 return
 
@@ -152,14 +177,15 @@ class WgmmaRule:
                     self._unawaited(event, flying, verb)
                     return
 
-    def _unfenced(self, event: Wgmma, operand: str, why: str) -> None:
+    def _unfenced(self, event: Wgmma, operand: str, why: str,
+                  severity: Severity = "error") -> None:
         world = self._world
         line = world.line(event.site)
         repair = f"wgmma.fence.sync.aligned before line {line}"
         if "another shape" in why:
             repair = f"wgmma.wait_group 0, then {repair}"
         world.report(
-            "missing-wgmma-fence", "error",
+            "missing-wgmma-fence", severity,
             f"{world.named(event.site)}: registers of {operand} {why} ({_REPAIRED}). Repair: "
             f"{repair}", cta=event.cta, warp=event.warp, site=event.site, lane=_lane(event),
             witness={"operand": operand, "repair": repair})
@@ -176,10 +202,6 @@ class WgmmaRule:
             f"line {world.line(event.site)}", cta=event.cta, warp=event.warp, site=event.site,
             lane=_lane(event), key=(flying.site,),
             witness={"operand": role, "product_line": world.line(flying.site), "repair": repair})
-
-
-def _touched(registers: _File, slot: int) -> bool:
-    return not registers.fenced or slot in registers.touched
 
 
 def _observers(clock: WarpClock) -> Iterable[int]:

@@ -31,8 +31,11 @@ _HARMLESS_SPACES = frozenset({"local", "param", "const"})
 #: Families whose order only the exact model understands.
 _BEYOND = frozenset({
     "bar.arrive", "bar.red", "fence", "membar", "cp.async.mbarrier.arrive", "wmma.load",
-    "wmma.store", "stmatrix", "griddepcontrol",
+    "wmma.store", "stmatrix", "griddepcontrol", "mapa", "st.async", "red.async", "st.bulk",
 })
+#: The same by the beginning of the family: what runs on by itself, and what waits for it.
+_BEYOND_HEADS = ("mbarrier.", "cp.async.bulk", "cp.reduce.async.bulk", "wgmma.", "tcgen05.",
+                 "barrier.cluster.", "tensormap.", "clusterlaunchcontrol.", "multimem.")
 
 
 def needs_model(program: Program) -> bool:
@@ -42,13 +45,14 @@ def needs_model(program: Program) -> bool:
 
 def _beyond(site: Site) -> bool:
     family, modifiers = site.form.family, site.form.modifiers
-    if family in _BEYOND or family.startswith("mbarrier."):
+    if family in _BEYOND or family.startswith(_BEYOND_HEADS):
         return True
     if family in ("atom", "red"):
         return modifiers.get("space", "global") != "global" or (
             modifiers.get("sem", "relaxed") != "relaxed" or modifiers.get("scope") == "cta")
     if family in ("ld", "st"):
-        return modifiers.get("sem", "weak") != "weak"
+        return (modifiers.get("sem", "weak") != "weak"
+                or modifiers.get("space") == "shared::cluster")
     return family == "bar.sync" and not is_cta_barrier(site)
 
 
