@@ -32,7 +32,7 @@ from typing import Any
 DTYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32.ftz", "tf32",
           "tf32.ftz", "b4x16", "b4x16_p64", "b6x16_p32")
 INTERLEAVE = ("none", "16B", "32B")
-SWIZZLE = ("none", "32B", "64B", "128B", "128B_atom_32B", "128B_atom_32B_flip_8B", "128B_atom_64B")
+SWIZZLE = ("none", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B")
 PROMOTION = ("none", "64B", "128B", "256B")
 FILL = ("zero", "nan")
 #: Bits of one element in global memory.

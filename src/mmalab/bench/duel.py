@@ -43,12 +43,13 @@ class Plan:
                                                       (SUSTAINED, self.sustained)) if pairs]
 
 
-def measure(row: Row, plan: Plan, gpu: int = 0) -> dict[str, Any]:
+def measure(row: Row, gpu: int = 0, plan: Plan | None = None) -> dict[str, Any]:
     """One row on one GPU, as the plain data of its record; a failure is told under "problem".
 
     Raises:
         ToolError: there is no GPU to measure on.
     """
+    plan = plan or Plan()
     device = open_gpu(gpu)
     device.enter()
     seed = plan.seed if plan.seed is not None else secrets.randbits(32)

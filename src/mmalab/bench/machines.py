@@ -60,14 +60,19 @@ def _served(gpu: int, waiting: queue.SimpleQueue[tuple[int, Row]],
             try:
                 record = process.submit(measure, row, gpu).result()
             except BrokenProcessPool as died:
-                record = {"row": asdict(row), "gpu": gpu,
-                          "problem": f"the process on GPU {gpu} died: {died}"}
+                record = _failed(row, gpu, f"the process on GPU {gpu} died: {died}")
+            except Exception as failed:  # noqa: BLE001  (the other rows are worth measuring)
+                record = _failed(row, gpu, f"{type(failed).__name__}: {failed}")
             if "problem" in record:
                 process.shutdown(wait=False, cancel_futures=True)
                 process = _fresh()
             yield at, record
     finally:
         process.shutdown(wait=False, cancel_futures=True)
+
+
+def _failed(row: Row, gpu: int, problem: str) -> Record:
+    return {"row": asdict(row), "gpu": gpu, "problem": problem}
 
 
 def _fresh() -> ProcessPoolExecutor:

@@ -12,14 +12,18 @@ same launch on copies of the arguments and says which thread at which line acces
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
+
+from numpy.typing import NDArray
 
 from mmalab.device.driver import DriverError
 from mmalab.device.signature import Shape, Signature
 from mmalab.emulator import emulate
 from mmalab.emulator.arguments import as_array
 from mmalab.errors import MmalabError, ToolError
+from mmalab.tensormap import TensorMap
 
 __all__ = ["explanation", "fault"]
 
@@ -51,10 +55,20 @@ def explanation(signature: Signature, shape: Shape, text: str, args: Sequence[An
 
 
 def _copies(args: Sequence[Any]) -> list[Any]:
-    """The arguments, arrays copied, one copy of an array that comes twice."""
-    known: dict[int, Any] = {}
-    for value in args:
-        array = as_array(value)
-        if array is not None:
-            known.setdefault(id(value), array.copy())
-    return [known.get(id(value), value) for value in args]
+    """The entry's values, arrays copied (those behind tensor maps too), each of them once."""
+    known: dict[tuple[Any, ...], NDArray[Any]] = {}
+
+    def copied(array: NDArray[Any]) -> NDArray[Any]:
+        key = array.ctypes.data, array.shape, array.strides, array.dtype.str
+        return known[key] if key in known else known.setdefault(key, array.copy())
+
+    return [_copy(value, copied) for value in args]
+
+
+def _copy(value: Any, copied: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
+    if isinstance(value, TensorMap):
+        return value if value.buffer is None else replace(value, array=copied(value.buffer))
+    if isinstance(value, (list, tuple)):
+        return [_copy(each, copied) for each in value]
+    array = as_array(value)
+    return value if array is None else copied(array)

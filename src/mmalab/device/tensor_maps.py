@@ -15,15 +15,13 @@ from typing import Any
 from mmalab.device.driver import DriverError, call
 from mmalab.errors import ToolError, UsageError
 from mmalab.tensormap import MAP_BYTES, TensorMap
+from mmalab.tensormap.rules import FILLS, INTERLEAVES, L2_PROMOTIONS
 
 __all__ = ["at_address"]
 
 #: Bytes that the chip reads.
 _READ = 64
 _WHERE = "CUDA driver API, tensor map object management"
-_INTERLEAVE = {"none": "NONE", "16B": "16B", "32B": "32B"}
-_PROMOTION = {"none": "NONE", "64B": "L2_64B", "128B": "L2_128B", "256B": "L2_256B"}
-_FILL = {"zero": "NONE", "nan": "NAN_REQUEST_ZERO_FMA"}
 
 
 def at_address(cuda: Any, made: TensorMap, address: int) -> bytes:
@@ -57,11 +55,10 @@ def _driver_bytes(cuda: Any, made: TensorMap, address: int) -> bytes:
     head = (cuda.CUtensorMapDataType(made.element.driver), made.rank, address,
             _wide(cuda, made.dims), _wide(cuda, made.strides))
     steps = [cuda.cuuint32_t(step) for step in made.element_strides]
-    tail = (cuda.CUtensorMapInterleave[f"CU_TENSOR_MAP_INTERLEAVE_{_INTERLEAVE[made.interleave]}"],
+    tail = (cuda.CUtensorMapInterleave(INTERLEAVES.index(made.interleave)),
             cuda.CUtensorMapSwizzle(made.swizzle_mode.driver),
-            cuda.CUtensorMapL2promotion[
-                f"CU_TENSOR_MAP_L2_PROMOTION_{_PROMOTION[made.l2_promotion]}"],
-            cuda.CUtensorMapFloatOOBfill[f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{_FILL[made.fill]}"])
+            cuda.CUtensorMapL2promotion(L2_PROMOTIONS.index(made.l2_promotion)),
+            cuda.CUtensorMapFloatOOBfill(FILLS.index(made.fill)))
     corner = made.im2col_box
     if corner is None:
         box = [cuda.cuuint32_t(size) for size in made.box]

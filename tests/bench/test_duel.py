@@ -1,0 +1,128 @@
+"""Selection, checks and duels on a bed without a GPU: who wins, in which order, what is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_bed import FakeBed, FakeSubject
+
+from mmalab.bench import duel as module
+from mmalab.bench.bed import BURST, SUSTAINED
+from mmalab.bench.duel import Plan, duel
+from mmalab.bench.problem import Problem
+from mmalab.bench.record import markdown, rows_of, save
+from mmalab.bench.select import select
+from mmalab.bench.verify import Check
+from mmalab.errors import ToolError
+
+PROBLEM = Problem(8192, 8192, 8192)
+
+
+def trusted(arena: Any, subject: Any, seed: int) -> Check:
+    return Check(subject.name, 1e-3, 4e-3, 2304, 0, None)
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Stands for verify; the names that it was asked about."""
+    names: list[str] = []
+
+    def verify(arena: Any, subject: Any, seed: int) -> Check:
+        names.append(subject.name)
+        return trusted(arena, subject, seed)
+
+    monkeypatch.setattr(module, "verify", verify)
+    return names
+
+
+def test_each_regime_has_its_own_winner() -> None:
+    """What is fastest on a cool chip need not be so under the power cap."""
+    sprinter, stayer = FakeSubject("sprinter", 1.00e-3, hot=1.3), FakeSubject("stayer", 1.03e-3)
+    bed = FakeBed(PROBLEM)
+    chosen = select(bed, [sprinter, stayer, FakeSubject("slow", 2e-3)],  # type: ignore[arg-type]
+                    [BURST, SUSTAINED])
+    assert {name: each.name for name, each in chosen.winners.items()} == {
+        "burst": "sprinter", "sustained": "stayer"}
+    slow = chosen.rows[2]
+    assert slow["look_seconds"] == pytest.approx(2e-3)
+    assert "burst_seconds" not in slow
+
+
+def test_who_cannot_run_is_named_and_left_out() -> None:
+    bed = FakeBed(PROBLEM)
+    refused, good = FakeSubject("refused", 1e-3, refuses=True), FakeSubject("good", 1e-3)
+    chosen = select(bed, [refused, good], [BURST])  # type: ignore[arg-type]
+    assert "not supported" in chosen.rows[0]["problem"]
+    assert chosen.winners["burst"] is good
+    with pytest.raises(ToolError, match="none could be run"):
+        select(bed, [refused], [BURST])  # type: ignore[arg-type]
+
+
+def test_looks_go_forward_and_backward() -> None:
+    bed = FakeBed(PROBLEM)
+    select(bed, [FakeSubject(name, 1e-3) for name in "abc"], [BURST])  # type: ignore[arg-type]
+    assert "".join(name for kind, name in bed.log if kind == "look") == "abccba"
+
+
+def test_a_duel_is_interleaved_and_recorded(checked: list[str]) -> None:
+    """A B B A A B in both regimes, everything that is timed checked before, ratios as they are."""
+    bed = FakeBed(PROBLEM, drift=0.001)
+    ours = [FakeSubject("ours", 1.5e-3, hot=1.1)]
+    theirs = [FakeSubject("#0 theirs", 1.6e-3, hot=1.2)]
+    found = duel(bed, ours, theirs, Plan(burst=3, sustained=2), seed=1)  # type: ignore[arg-type]
+    assert sorted(checked) == ["#0 theirs", "ours"]
+    blocks = [name for kind, name in bed.log if kind == "burst"][-6:]
+    assert blocks == ["ours", "#0 theirs", "#0 theirs", "ours", "ours", "#0 theirs"]
+    assert found["burst"]["ratio"]["median"] == pytest.approx(1.6 / 1.5, rel=2e-3)
+    assert found["sustained"]["ratio"]["median"] == pytest.approx(1.92 / 1.65, rel=2e-3)
+    side = found["sustained"]["ours"]
+    rate = PROBLEM.flops / side["seconds"] / 1e12
+    assert side["tflops"] == pytest.approx(rate)
+    assert side["share"] == pytest.approx(rate * 1e12 / (132 * 4096 * 1400e6))
+    assert side["joules_per_tflop"] == pytest.approx(700 / rate)
+    assert side["reasons"] == ["software power cap"]
+    assert len(side["blocks"]) == 2
+    assert found["burst"]["ours"]["joules_per_tflop"] is None
+
+
+def test_nothing_wrong_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def verify(arena: Any, subject: Any, seed: int) -> Check:
+        wrong = "7 of 64 outputs were never written" if subject.name == "ours" else ""
+        return Check(subject.name, 0.0, 1e-3, 2304, 7 if wrong else 0, None, wrong)
+
+    monkeypatch.setattr(module, "verify", verify)
+    bed = FakeBed(PROBLEM)
+    with pytest.raises(ToolError, match="ours: 7 of 64 outputs were never written"):
+        duel(bed, [FakeSubject("ours", 1e-3)], [FakeSubject("theirs", 1e-3)],  # type: ignore[arg-type]
+             Plan(1, 0), seed=1)
+    assert not any(kind == "heat burst" for kind, _ in bed.log)
+
+
+@pytest.mark.usefixtures("checked")
+def test_alone_there_is_no_ratio() -> None:
+    bed = FakeBed(PROBLEM)
+    found = duel(bed, [FakeSubject("ours", 1e-3)], [], Plan(2, 1), seed=1)  # type: ignore[arg-type]
+    assert "ratio" not in found["burst"]
+    assert len(found["burst"]["ours"]["blocks"]) == 4
+
+
+@pytest.mark.usefixtures("checked")
+def test_records_become_tables(tmp_path: Path) -> None:
+    """What the table says is in the record; a row that failed says why."""
+    bed = FakeBed(PROBLEM)
+    theirs = FakeSubject("#3 cublasLt", 1.6e-3, facts={"kind": "cublasLt", "rank": 3})
+    good = {"row": {"title": "BF16 8192^3"},
+            **duel(bed, [FakeSubject("ours", 1.5e-3)], [theirs],  # type: ignore[arg-type]
+                   Plan(3, 2), seed=1)}
+    bad = {"row": {"title": "TF32"}, "problem": "no such kernel\n  legal: another"}
+    save({"rows": [good, bad], "seed": 1}, tmp_path / "record.json")
+    read = json.loads((tmp_path / "record.json").read_text())
+    assert read == json.loads(json.dumps({"rows": [good, bad], "seed": 1}))
+    text = markdown(read["rows"])
+    assert "| BF16 8192^3 | burst | 733 TFLOP/s | 687 TFLOP/s (#3) | 1.067 [1.067, 1.067] |" in text
+    assert "1400 / 1400" in text
+    assert "| TF32 | not measured | no such kernel |" in text
+    assert {len(line) for line in rows_of(read["rows"])} == {8}
