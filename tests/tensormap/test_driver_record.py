@@ -1,13 +1,15 @@
 """The driver's own tensor maps, replayed: our bytes are its bytes, our refusals hold its refusals.
 
-The record was made by ``tools/gpu_tensormaps.py`` on an H200. What differs is listed here with its
-reason, and is held to its extent.
+The record was made by ``tools/gpu_tensormaps.py`` on an H200. One difference is left, and it is the
+chip's: types and swizzles that compute capability 9.0 does not have are legal here, and refused
+there whatever else is asked.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -51,11 +53,6 @@ def absent(case: Mapping[str, Any]) -> bool:
     return case["dtype"] in ABSENT_TYPES or case["swizzle"] in ABSENT_SWIZZLES
 
 
-def stricter(case: Mapping[str, Any]) -> bool:
-    """The driver's manual asks for the 32-byte swizzle here; the driver itself does not."""
-    return case["interleave"] == "32B" and case["swizzle"] != "32B"
-
-
 def test_the_record_is_whole() -> None:
     """Many of both kinds, tiled and im2col, every type and mode that the chip has."""
     valid = [case for case in cases() if "bytes" in case]
@@ -68,10 +65,10 @@ def test_the_record_is_whole() -> None:
 
 
 def test_our_bytes_are_the_drivers() -> None:
-    """All 128 bytes of every request that both accept."""
+    """All 128 bytes of every request that it encodes."""
     compared = 0
     for case in cases():
-        if "bytes" not in case or stricter(case):
+        if "bytes" not in case:
             continue
         want = bytes.fromhex(case["bytes"]).ljust(MAP_BYTES, b"\0")
         got = encoded(case)
@@ -91,11 +88,8 @@ def test_what_the_driver_refuses_is_refused() -> None:
     for case in cases():
         if "error" not in case or absent(case):
             continue
-        try:
+        with suppress(UsageError):
             encoded(case)
-        except UsageError as refused:
-            assert refused.rule
-        else:
             missed.append(dict(case))
     assert missed == []
 
@@ -105,25 +99,19 @@ def test_the_chip_lacks_them_all() -> None:
     assert [case for case in cases() if absent(case) and "bytes" in case] == []
 
 
-def test_we_are_stricter_in_one_rule() -> None:
-    """The only requests that the driver takes and we refuse."""
-    refused = []
-    for case in cases():
-        if "bytes" not in case:
-            continue
-        try:
-            encoded(case)
-        except UsageError:
-            refused.append(case)
-    assert refused
-    assert all(stricter(case) for case in refused)
+def test_what_the_driver_takes_is_taken() -> None:
+    """No rule of ours refuses what it encodes, the manual's wish for SWIZZLE_32B included."""
+    taken = [case for case in cases() if "bytes" in case]
+    for case in taken:
+        encoded(case)
+    assert any(case["interleave"] == "32B" != case["swizzle"] for case in taken)
 
 
 @pytest.mark.parametrize("kind", ["tiled", "im2col"])
 def test_the_drivers_bytes_decode_to_the_request(kind: str) -> None:
     """Reading a map back gives what was asked for, field by field."""
     for case in cases():
-        if case["kind"] != kind or "bytes" not in case or stricter(case):
+        if case["kind"] != kind or "bytes" not in case:
             continue
         made = TensorMap.decode(bytes.fromhex(case["bytes"]).ljust(MAP_BYTES, b"\0"))
         assert made.offset == case["address"]

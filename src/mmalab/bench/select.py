@@ -21,7 +21,7 @@ __all__ = ["Selection", "select"]
 S = TypeVar("S", bound=Subject)
 
 #: Seconds of work in one look of the first round, and of the rest before a burst of the second.
-_LOOK_S, _REST_S, _SUSTAINED_S = 0.002, 0.1, 0.25
+_LOOK_S, _REST_S, _SUSTAINED_S = 0.002, 0.1, 0.2
 _LOOKS = 2
 
 
@@ -33,8 +33,8 @@ class Selection(Generic[S]):
     rows: list[dict[str, Any]] = field(default_factory=list)
 
 
-def select(bed: Bed, subjects: Sequence[S], regimes: Sequence[Regime], *, keep: int = 3,
-           reach: float = 1.08) -> Selection[S]:
+def select(bed: Bed, subjects: Sequence[S], regimes: Sequence[Regime], *, keep: int = 5,
+           reach: float = 1.04) -> Selection[S]:
     """The fastest subject of each regime.
 
     Args:

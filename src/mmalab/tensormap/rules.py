@@ -27,8 +27,8 @@ _IM2COL = "CUDA driver API, cuTensorMapEncodeIm2col"
 _WIDE = "CUDA driver API, cuTensorMapEncodeIm2colWide"
 _NARROW = "PTX ISA, restrictions on sub-byte tensors"
 _MAX_ADDRESS = 1 << 57
-#: Shared memory that a CTA can have: the driver refuses larger boxes.
-_MAX_BYTES = 227 << 10
+#: Shared memory of an SM: the driver refuses larger boxes.
+_MAX_BYTES = 228 << 10
 _MAX_DIM, _MAX_STRIDE, _MAX_BOX, _MAX_STEP, _MAX_PIXELS = 1 << 32, 1 << 40, 256, 8, 1024
 #: Signed bits of a corner of the pixel box, by rank.
 _CORNER_BITS = {3: 16, 4: 8, 5: 5}
@@ -148,8 +148,8 @@ def _bytes(made: TensorMap) -> Iterator[_Problem]:
     sizes = [size // step for size, step in zip(made.box, made.element_strides, strict=False)]
     size = made.element.shared_bytes(prod(sizes)) if made.im2col_box is None else made.box_bytes
     if size > _MAX_BYTES:
-        yield (f"box {made.box} of {made.dtype}", f"its {size} bytes are more than the shared"
-               " memory of a CTA", f"at most {_MAX_BYTES} bytes", _TILED)
+        yield (f"box {made.box} of {made.dtype}", f"{size} bytes are more than an SM has",
+               f"at most {_MAX_BYTES} bytes", _TILED)
 
 
 def _combinations(made: TensorMap) -> Iterator[_Problem]:
@@ -196,8 +196,11 @@ def _im2col(made: TensorMap) -> Iterator[_Problem]:
     count = 1 if corner.wide else made.rank - 2
     bits = _CORNER_BITS[3 if corner.wide else made.rank]
     if len(corner.lower) == len(corner.upper) == count:
-        for axis, (low, high) in enumerate(zip(corner.lower, corner.upper, strict=True), 1):
-            if made.dims[axis] + high - low < 1:
+        # Interleaved tensors begin with W; the driver counts sizes in 32 signed bits.
+        first = 1 if made.interleave == "none" else 0
+        for axis, (low, high) in enumerate(zip(corner.lower, corner.upper, strict=True), first):
+            size = (made.dims[axis] + (1 << 31)) % (1 << 32) - (1 << 31)
+            if size + high - low < 1:
                 yield (f"corners {corner.lower} and {corner.upper}",
                        f"leave no pixel of dimension {axis}, which has {made.dims[axis]}",
                        f"an upper one of at least {low + 1 - made.dims[axis]}", _IM2COL)
