@@ -34,6 +34,7 @@ VERBS: dict[str, str] = {
     "legal": "Is this instruction legal on that chip, why not, and what instead.",
     "banks": "Wavefronts of a shared-memory access pattern.",
     "swizzle": "Which swizzle or padding removes the bank conflicts of a tile.",
+    "plan": "Tensor Memory, occupancy, stages, registers, traffic, formats, decode: what fits.",
     "check": "Static findings in a PTX file.",
     "run": "Execute a kernel on the CPU, with the chip's own arithmetic.",
     "asm": "Assemble for one or more chips: opcodes, registers, loops, native or emulated.",
@@ -56,9 +57,12 @@ class _Verbs(TyperGroup):
         if cmd_name not in self.commands:
             # --help lists all verbs: their one-liners are known without loading them.
             module = importlib.import_module(f"mmalab.cli.{cmd_name}")
-            single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-            single.command(cmd_name, help=VERBS[cmd_name])(getattr(module, cmd_name))
-            self.commands[cmd_name] = typer.main.get_command(single)
+            verb = getattr(module, cmd_name)
+            if not isinstance(verb, typer.Typer):  # a verb with questions of its own is one already
+                single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+                single.command(cmd_name, help=VERBS[cmd_name])(verb)
+                verb = single
+            self.commands[cmd_name] = typer.main.get_command(verb)
         return self.commands[cmd_name]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002

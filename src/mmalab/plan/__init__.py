@@ -12,6 +12,7 @@
 ``block_formats``   MXFP8 ... NVFP4: bits, scales, columns, chips, error on one's own data
 ``decode``          few rows in a tile of 64; the roofline's knee
 ``chips``, ``rates``  products with their sources; peaks, identities, plausibility
+``pictures``        ledger, allocator and decode curve as SVG
 ==================  ============================================================================
 
 Results are frozen records; a plan that does not fit says so in a :class:`Misfit`, with what would.
@@ -24,6 +25,7 @@ from mmalab.plan import (
     decode,
     occupancy,
     packing,
+    pictures,
     pool,
     rates,
     registers,
@@ -36,5 +38,6 @@ from mmalab.plan.swizzle import SwizzleSearch, swizzle_search, swizzle_table
 
 __all__ = [
     "Misfit", "SwizzleSearch", "banks", "block_formats", "chips", "decode", "occupancy", "packing",
-    "pool", "rates", "registers", "smem", "swizzle_search", "swizzle_table", "tmem", "traffic",
+    "pictures", "pool", "rates", "registers", "smem", "swizzle_search", "swizzle_table", "tmem",
+    "traffic",
 ]

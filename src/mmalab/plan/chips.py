@@ -69,6 +69,10 @@ class Published:
     clock: float | None = None
 
 
+#: Types that stand for another one's row.
+_SAME_RATE = {"e5m2": "e4m3", "e2m3": "e3m2", "u8": "s8", "u4": "s4"}
+
+
 @dataclass(frozen=True)
 class Chip:
     """One product. `clock` (MHz) is the one that the data sheet's tensor rates count with."""
@@ -89,11 +93,13 @@ class Chip:
     def rate(self, dtype: str, acc: str = "") -> Rate:
         """The rate of an operand type; of several accumulators the first (f32) unless `acc` says.
 
+        Types of one width and kind share a row: e5m2 has e4m3's rate, u8 that of s8.
+
         Raises:
             UsageError: the chip's tensor cores have no such rate in the table.
         """
         for row in self.rates:
-            if row.dtype == dtype and acc in ("", row.acc):
+            if row.dtype in (dtype, _SAME_RATE.get(dtype)) and acc in ("", row.acc):
                 return row
         raise UsageError(f"{dtype}{' with ' + acc if acc else ''} on {self.name}",
                          "has no tensor rate in the table",
@@ -129,6 +135,8 @@ _RTX5090 = "NVIDIA RTX Blackwell architecture whitepaper"
 _SPARK = "NVIDIA DGX Spark data sheet"
 _THOR = "NVIDIA Jetson T5000 data sheet"
 _OURS = "own measurement, one H200, 2026-11-29"
+_ARTICLE_A = "article A, its machine"
+_SAME_DIE = "NVIDIA H100 architecture whitepaper (the same die, and the same rates on the sheet)"
 _DIES = "Chips and Cheese, December 2025: two dies with 74 of 80 SMs enabled"
 
 
@@ -167,7 +175,8 @@ def _product(name: str, capability: tuple[int, int], source: str, sizes: Sequenc
 
 
 _HOPPER = ("f16.f32=4096 f16.f16=4096 bf16.f32=4096 tf32.f32=2048 e4m3.f32=8192 e4m3.f16=8192 "
-           "s8.s32=8192 f64.f64=256")
+           "s8.s32=8192")
+_HOPPER_FP64 = "f64.f64=256"
 _BLACKWELL = ("f16.f32=8192 bf16.f32=8192 tf32.f32=4096 e4m3.f32=16384 e3m2.f32=16384 "
               "e2m1.f32=32768 s8.s32=16384")
 _GEFORCE = ("f16.f32=512 f16.f16=1024 bf16.f32=512 tf32.f32=256 e4m3.f32=1024 e4m3.f16=2048 "
@@ -198,16 +207,20 @@ CHIPS: Mapping[str, Chip] = {
                  "f16.f32=165.2/330.4 f16.f16=330.3/660.6 bf16.f32=165.2/330.4 "
                  "tf32.f32=82.6/165.2 e4m3.f32=330.3/660.6 e4m3.f16=660.6/1321.2 "
                  "s8.s32=660.6/1321.2 s4.s32=1321.2/2642.4"),
-        _product("RTX 4060 Laptop", (8, 9), "article A: deviceQuery of its machine",
+        _product("RTX 4060 Laptop", (8, 9), "published specifications (third party)",
                  (24, 1672, 8, 256, 32, 40), _rates(_ADA, Evidence.DOCUMENTED, _GEFORCE), "",
+                 sms=Figure(24, "SMs", _ARTICLE_A), memory=Figure(8, "GB", _ARTICLE_A),
+                 power=Figure(40, "W", _ARTICLE_A),
                  clock=Figure(1672, "MHz", "article A: held by the swizzled BF16 kernel at 40 W"),
                  notes=("article A's machine; its clock is the one that its kernel ran at",)),
         _product("H100 SXM", (9, 0), _H100, (132, 1830, 80, 3352, 50, 700),
-                 _rates(_H100, Evidence.DOCUMENTED, _HOPPER), _HOPPER_SHEET,
+                 _rates(_H100, Evidence.DOCUMENTED, f"{_HOPPER} {_HOPPER_FP64}"), _HOPPER_SHEET,
                  notes=("FP64 counts with 1980 MHz, all other tensor rates with 1830 MHz",)),
         _product("H200", (9, 0), _H200, (132, 1830, 141, 4800, 50, 700),
-                 _rates(_OURS, Evidence.MEASURED, _HOPPER), _HOPPER_SHEET,
+                 _rates(_OURS, Evidence.MEASURED, _HOPPER)
+                 + _rates(_H100, Evidence.DOCUMENTED, _HOPPER_FP64), _HOPPER_SHEET,
                  sms=Figure(132, "SMs", _OURS, Evidence.MEASURED),
+                 clock=Figure(1830, "MHz", _SAME_DIE), l2=Figure(50, "MB", _SAME_DIE),
                  notes=("wgmma reached 100.0 % of its rates (N >= 64), mma.sync 66.7 % of bf16",
                         "copies reached 4.28 TB/s, reads 4.57 TB/s",
                         "the driver reports 60 MB of L2, the sheet 50")),
@@ -216,7 +229,8 @@ CHIPS: Mapping[str, Chip] = {
                  "f16.f32=2250/4500 bf16.f32=2250/4500 tf32.f32=1125/2250 e4m3.f32=4500/9000 "
                  "e3m2.f32=4500/9000 e2m1.f32=9000/18000 s8.s32=4500/9000",
                  sms=Figure(148, "SMs", _DIES), clock=_IMPLIED,
-                 l2=Figure(126, "MB", "CUDA deviceQuery, published logs"),
+                 l2=Figure(126, "MB", "device queries by others; no sheet prints it",
+                           Evidence.INFERRED),
                  notes=("article B counts 8.0 TB/s; newer sheets print 7.7 TB/s",)),
         _product("B300", (10, 3), _B300, (148, 1856, 288, 8000, 126, 1100),
                  _rates(_BACKWARDS, Evidence.INFERRED,
@@ -228,11 +242,14 @@ CHIPS: Mapping[str, Chip] = {
                  l2=Figure(126, "MB", "as B200", Evidence.INFERRED),
                  notes=("dense FP4 is 1.5 times B200's: K = 96 instructions",
                         "INT8 is 0.15 POPS dense: no tensor rate worth planning with")),
-        _product("Thor T5000", (11, 0), _THOR, (20, 1575, 128, 273, 32, 130),
-                 _rates("inferred: 2070e12 sparse FP4 over 20 SMs and 1575 MHz, halved",
+        _product("Thor T5000", (11, 0), _THOR, (20, 1579, 128, 273, 32, 130),
+                 _rates("inferred: B200's rates; 2070e12 sparse FP4 then needs 1.58 GHz",
                         Evidence.INFERRED, "f16.f32=8192 bf16.f32=8192 e4m3.f32=16384 "
                         "e2m1.f32=32768"),
-                 "e2m1.f32=1035/2070"),
+                 "e2m1.f32=1035/2070",
+                 sms=Figure(20, "SMs", "NVIDIA developer forum 356355: driver query"),
+                 l2=Figure(32, "MB", "NVIDIA developer forum 356355: driver query"),
+                 clock=Figure(1579, "MHz", "inferred: 1035e12 / (20 * 32768)", Evidence.INFERRED)),
         _product("RTX 5090", (12, 0), _RTX5090, (170, 2407, 32, 1792, 96, 575),
                  _rates(_RTX5090, Evidence.DOCUMENTED, f"{_GEFORCE} e2m1.f32=4096"),
                  "f16.f32=209.5/419 f16.f16=419/838 bf16.f32=209.5/419 tf32.f32=104.8/209.5 "
@@ -241,6 +258,7 @@ CHIPS: Mapping[str, Chip] = {
                  _rates("inferred: as RTX 5090, the same SM", Evidence.INFERRED,
                         f"{_GEFORCE} e2m1.f32=4096"),
                  "e2m1.f32=500/1000",
+                 l2=Figure(24, "MB", "device queries by others", Evidence.INFERRED),
                  clock=Figure(2525, "MHz", "inferred: about 31 TFLOPS of FP32 over 48 * 256",
                               Evidence.INFERRED)),
     )

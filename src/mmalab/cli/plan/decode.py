@@ -1,0 +1,55 @@
+"""``mmalab plan decode``: rows filled against rows reserved, and the roofline's knee."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mmalab.cli.output import Json, print_json, say, table
+from mmalab.cli.plan.sizes import counts
+from mmalab.plan import decode as model
+from mmalab.plan import pictures
+
+__all__ = ["decode"]
+
+
+def decode(
+    *,
+    rows: Annotated[int, typer.Option(help="sequences of the batch")] = 8,
+    n: Annotated[int | None, typer.Option(help="outputs: the weights are n x k")] = None,
+    k: Annotated[int | None, typer.Option(help="inputs")] = None,
+    weights: Annotated[str, typer.Option(help="format of the weights")] = "bf16",
+    speculative: Annotated[int, typer.Option(help="tokens of each sequence in one step")] = 1,
+    experts: Annotated[str | None, typer.Option(help="tokens of each expert: 3,0,17")] = None,
+    target: Annotated[str, typer.Option(help="sm_100a ...")] = "sm_100a",
+    on: Annotated[str | None, typer.Option(help="a product instead of the target's usual one")]
+        = None,
+    curve: Annotated[bool, typer.Option("--curve", help="filled share of batches 1 to 256")]
+        = False,
+    svg: Annotated[Path | None, typer.Option(help="draw the curve into this file")] = None,
+    json: Json = False,
+) -> None:
+    """Plan one decode step: what each instruction class reserves, what the memory allows."""
+    found = model.decode(rows, target=target, n=n, k=k, weights=weights, speculative=speculative,
+                         on=on)
+    groups = [model.grouped(counts("--experts", experts), unit=unit, arrangement=how)
+              for unit, how in model.units_of(target)] if experts else []
+    if svg:
+        svg.write_text(pictures.fill_svg(found.curve, mark=rows * speculative), encoding="utf-8")
+    if json:
+        print_json({**found.as_dict(), "experts": [
+            {**{name: getattr(g, name) for name in g.__dataclass_fields__}, "filled": g.filled,
+             "filled_worst_case": g.filled_worst_case} for g in groups]})
+        return
+    say(found.table())
+    if groups:
+        say("", table([(g.unit, g.arrangement, g.reserved, f"{100 * g.filled:.0f} %",
+                        g.worst_case, f"{100 * g.filled_worst_case:.0f} %") for g in groups],
+                      ("experts by", "tokens", "reserved", "filled", "worst case", "filled")))
+    if curve:
+        steps = [1, 2, 4, 8, 16, 32, 48, 64, 65, 96, 128, 129, 192, 256]
+        say("", table([(f.rows, f.reserved, f"{100 * f.filled:.1f} %") for f in
+                       (found.curve[step - 1] for step in steps)],
+                      ("batch", "reserved", "filled")))

@@ -1,0 +1,57 @@
+"""``mmalab plan formats FORMAT``: bits, scales, columns, K, range, chips, error on one's data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from mmalab.cli.output import Json, print_json, say, table
+from mmalab.errors import UsageError
+from mmalab.plan import block_formats as model
+
+__all__ = ["formats"]
+
+
+def formats(
+    name: Annotated[str | None, typer.Argument(help="mxfp8, mxfp6, mxfp4, nvfp4, fp8, bf16 ...; "
+                                               "all without it")] = None,
+    *,
+    rows: Annotated[int, typer.Option(help="rows of the operand")] = 128,
+    cols: Annotated[int, typer.Option(help="elements along K")] = 128,
+    data: Annotated[Path | None, typer.Option(help="an .npy array: the error on it")] = None,
+    policy: Annotated[str, typer.Option(help="of E8M0 scales: floor, even, ceil, rceil, rne")]
+        = "rceil",
+    target: Annotated[list[str] | None, typer.Option(help="a chip; repeat; all without it")] = None,
+    json: Json = False,
+) -> None:
+    """Plan one operand in one number format, or compare all formats."""
+    values = None if data is None else _read(data)
+    names = list(model.BLOCK_FORMATS) if name is None else [name]
+    plans = [model.format_plan(one, rows=rows, cols=cols, data=values, policy=policy,
+                               targets=target or ()) for one in names]
+    if json:
+        found = [plan.as_dict() for plan in plans]
+        print_json(found[0] if name else found)
+        return
+    if name:
+        say(plans[0].table())
+        return
+    say(table([(p.format.name, f"{p.bits_per_element:g}", f"{p.bytes:,}",
+                p.scale_columns or "-", "/".join(map(str, dict.fromkeys(p.k.values()))),
+                f"{p.largest:g}", f"{100 * p.half_ulp:.3g} %",
+                "-" if p.error is None else f"{100 * p.error.relative_rms:.3g} %",
+                " ".join(row.target for row in p.support if row.how == "native")) for p in plans],
+              ("format", "bits", "bytes", "columns", "K", "largest", "half ulp", "error",
+               "native on")))
+
+
+def _read(path: Path) -> NDArray[np.float64]:
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as failed:
+        raise UsageError(str(path), f"cannot be read: {failed}", legal="an .npy array") from None
+    return np.asarray(found, np.float64)

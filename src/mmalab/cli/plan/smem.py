@@ -1,0 +1,64 @@
+"""``mmalab plan smem``: stages of a pipeline in shared memory, with alignment and conflicts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mmalab.cli.output import Json, print_json, say
+from mmalab.cli.plan.sizes import finish, sizes
+from mmalab.errors import UsageError
+from mmalab.plan import smem as model
+
+__all__ = ["smem"]
+
+
+def smem(
+    *,
+    tile: Annotated[str | None, typer.Option(help="MxNxK of one stage")] = None,
+    dtype: Annotated[str, typer.Option(help="operand type")] = "bf16",
+    stages: Annotated[int | None, typer.Option(help="stages; as many as fit without it")] = None,
+    target: Annotated[str, typer.Option(help="sm_90a ...")],
+    scales: Annotated[str | None, typer.Option(help="mxfp8, mxfp6, mxfp4, nvfp4")] = None,
+    epilogue: Annotated[int, typer.Option(help="bytes kept for the result")] = 0,
+    cta_group: Annotated[int, typer.Option(help="2: the tile of a pair of CTAs")] = 1,
+    pad: Annotated[int, typer.Option(help="unused bytes behind each row, instead of a swizzle")]
+        = 0,
+    member: Annotated[list[str] | None, typer.Option(
+        help="a member instead of --tile: NAME:BYTES[:ALIGN][:stage]; repeat")] = None,
+    json: Json = False,
+) -> None:
+    """Lay the stages out, count padding, find the most stages and the conflict-free layout."""
+    if member:
+        members = [_member(text) for text in member]
+        most = model.max_stages(members, target)
+        layout = model.shared_layout(members, stages or most or 1, target)
+        if json:
+            print_json({"layout": layout, "max_stages": most, "fits": layout.fits})
+        else:
+            say(layout.table(), f"at most {most} stages")
+        finish([layout.fits])
+        return
+    if tile is None:
+        raise UsageError("plan smem", "needs something to plan",
+                         legal="--tile 128x256x64, --member A:16384:1024:stage ...")
+    m, n, k = sizes("--tile", tile, 3, 3)
+    plan = model.stage_plan(m, n, k, dtype, target=target, stages=stages, scales=scales,
+                            epilogue=epilogue, cta_group=cta_group, pad=pad)
+    if json:
+        print_json(plan.as_dict())
+    else:
+        say(plan.table())
+    finish([plan.fits])
+
+
+def _member(text: str) -> model.Member:
+    name, *words = text.split(":")
+    staged = "stage" in words
+    numbers = [word for word in words if word != "stage"]
+    if not 1 <= len(numbers) <= 2 or not all(word.isdigit() for word in numbers):
+        raise UsageError(f"--member {text}", "is no member",
+                         legal=["A:16384:1024:stage", "epilogue:34000:1024"])
+    size, align = [*map(int, numbers), 16][:2]
+    return model.Member(name, size, align, per_stage=staged)

@@ -1,0 +1,97 @@
+"""``mmalab plan tmem``: the ledger of Tensor Memory, and its allocator with several CTAs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mmalab.cli.output import Json, print_json, say
+from mmalab.cli.plan.drawing import draw_ledger
+from mmalab.cli.plan.sizes import finish, sizes
+from mmalab.errors import UsageError
+from mmalab.plan import pictures, pool
+from mmalab.plan import tmem as model
+from mmalab.plan.packing import Part
+
+__all__ = ["tmem"]
+
+
+def tmem(
+    *,
+    mma: Annotated[str | None, typer.Option(help="MxN or MxNxK of the instruction")] = None,
+    dtype: Annotated[str | None, typer.Option(help="operand type; f16, or what --scales has")]
+        = None,
+    stages: Annotated[int, typer.Option(help="accumulators")] = 1,
+    cta_group: Annotated[int, typer.Option(help="1, or 2 for a pair of CTAs")] = 1,
+    scales: Annotated[str | None, typer.Option(help="mxfp8, mxfp6, mxfp4, nvfp4")] = None,
+    scale_stages: Annotated[int, typer.Option(help="buffers for scale factors")] = 1,
+    sparse: Annotated[bool, typer.Option("--sparse", help="2:4 sparse A, with metadata")] = False,
+    ws: Annotated[bool, typer.Option("--ws", help="tcgen05.mma.ws")] = False,
+    a_stages: Annotated[int, typer.Option(help="A operands in Tensor Memory")] = 0,
+    epilogue: Annotated[int, typer.Option(help="further columns")] = 0,
+    part: Annotated[list[str] | None, typer.Option(
+        help="a part instead of --mma: NAME:COLUMNS[:START-END][:half]; repeat")] = None,
+    target: Annotated[str, typer.Option(help="sm_100a ...")] = "sm_100a",
+    ctas: Annotated[int, typer.Option(help="simulate the allocator with so many CTAs")] = 0,
+    script: Annotated[list[str] | None, typer.Option(
+        help="steps of one CTA: 'alloc 256; work 10; free 0'; repeat")] = None,
+    permit: Annotated[bool, typer.Option(
+        "--permit", help="the right to allocate belongs to one CTA at a time")] = False,
+    svg: Annotated[Path | None, typer.Option(help="draw the plan into this file")] = None,
+    json: Json = False,
+) -> None:
+    """Plan 512 columns: accumulators, scale factors, metadata, A, epilogue; or simulate CTAs.
+
+    K of --mma is how many elements along K have their scale factors there at once.
+    """
+    if script:
+        _simulate([pool.Script.parse(text) for text in script], permit=permit, svg=svg, json=json)
+        return
+    if part:
+        ledger = model.ledger_of([_part(text) for text in part])
+    elif mma:
+        m, n, *k = sizes("--mma", mma, 2, 3)
+        ledger = model.ledger(
+            m, n, dtype, k=k[0] if k else None, stages=stages, cta_group=cta_group, scales=scales,
+            scale_stages=scale_stages, sparse=sparse, ws=ws, a_stages=a_stages, epilogue=epilogue,
+            target=target)
+    else:
+        raise UsageError("plan tmem", "needs something to plan",
+                         legal="--mma 128x256, --part D:384 ..., --script 'alloc 256; ...'")
+    if ctas and ledger.fits:
+        plain = pool.Script.plain(ledger.allocations)
+        _simulate([plain] * ctas, permit=permit, svg=svg, json=json)
+        return
+    if svg:
+        svg.write_text(pictures.ledger_svg(ledger), encoding="utf-8")
+    if json:
+        print_json(ledger.as_dict())
+    else:
+        draw_ledger(ledger)
+        say(ledger.table())
+    finish([ledger.fits])
+
+
+def _simulate(scripts: list[pool.Script], *, permit: bool, svg: Path | None, json: bool) -> None:
+    found = pool.simulate(scripts, permit=permit)
+    if svg:
+        svg.write_text(pictures.pool_svg(found), encoding="utf-8")
+    if json:
+        print_json(found)
+    else:
+        say(found.table())
+    finish([not found.findings])
+
+
+def _part(text: str) -> Part:
+    name, *words = text.split(":")
+    half = "half" in words
+    numbers = [word for word in words if word != "half"]
+    start, dash, end = numbers[1].partition("-") if len(numbers) > 1 else ("0", "-", "1")
+    if not numbers or len(numbers) > 2 or not dash or not all(
+            word.isdigit() for word in (numbers[0], start, end)):
+        raise UsageError(f"--part {text}", "is no part",
+                         legal=["D:256", "P:64:0-2 (phases 0 and 1)", "D0:256:half"])
+    return Part(name, int(numbers[0]), int(start), int(end), half, role=name)
