@@ -10,11 +10,14 @@ the compiler, not an error of the article.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 
 from mmalab.claims.model import Evidence
-from mmalab.errors import ToolError
+from mmalab.isa.targets import TARGETS
 from mmalab.isa.targets import target as target_row
 from mmalab.toolchain import (
     AssemblyError,
@@ -26,7 +29,8 @@ from mmalab.toolchain import (
     tools,
 )
 
-__all__ = ["ARTICLE", "Build", "build", "builds", "by_compilers", "newest", "releases", "targets"]
+__all__ = ["ARTICLE", "Build", "build", "build_many", "builds", "by_compilers", "highest_ptx",
+           "newest", "releases", "targets"]
 
 #: The release that article B used, and the nearest to article A's 12.8.
 ARTICLE = "12.9"
@@ -108,6 +112,23 @@ def build(text: str, target: str, toolkit: str, *, opt_level: int = 3,
     return Build(toolkit, target, cubin)
 
 
+def build_many(jobs: Mapping[str, tuple[str, str, str]], *, read: bool = False
+               ) -> dict[str, Build]:
+    """Many builds by name, (text, target, release) each, as many at a time as there are cores.
+
+    With `read`, what was accepted is disassembled too: both are other programs, for which threads
+    wait.
+    """
+    def made(job: tuple[str, str, str]) -> Build:
+        tried = build(*job)
+        if read and tried.cubin is not None:
+            len(tried.cubin.sass)
+        return tried
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        return dict(zip(jobs, pool.map(made, jobs.values()), strict=True))
+
+
 def builds(text: str, target: str, *, opt_level: int = 3,
            options: tuple[str, ...] = ()) -> dict[str, Build]:
     """The same text under every release that knows the target."""
@@ -117,10 +138,13 @@ def builds(text: str, target: str, *, opt_level: int = 3,
 
 @lru_cache(maxsize=64)
 def targets(toolkit: str, least: str = "sm_75") -> tuple[str, ...]:
-    """The targets that a release knows, from `least` on."""
+    """The targets that a release and the PTX ISA know, from `least` on.
+
+    12.9 still has sm_101, which is sm_110 since.
+    """
     first = target_row(least).number
     return tuple(name for name in supported_targets(find("ptxas", toolkit))
-                 if int(name.removeprefix("sm_").rstrip("af")) >= first)
+                 if name in TARGETS and TARGETS[name].number >= first)
 
 
 def by_compilers(target: str = "sm_100a", *, what: str = "") -> Evidence:
@@ -138,11 +162,3 @@ def highest_ptx(toolkit: str) -> tuple[int, int]:
 def _number(release: str) -> tuple[int, ...]:
     return tuple(map(int, release.split(".")))
 
-
-def missing(release: str) -> str:
-    """Why a release cannot be asked; empty where it can."""
-    try:
-        find("ptxas", release)
-    except ToolError as error:
-        return str(error)
-    return ""

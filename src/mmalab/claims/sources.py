@@ -61,6 +61,9 @@ SOURCES: dict[str, Source] = {
     "ptx.wgmma-registers": Source(_PTX, "wgmma.mma_async", "until wait_group"),
     "ptx.scale-types": Source(_PTX, "block scaling", {"block32": ["E8M0"],
                                                       "block16": ["E8M0", "E4M3"]}),
+    # Toolkit: the PTX version that came with it.
+    "ptx.releases": Source(_PTX, "release notes", {"12.7": "8.6", "12.8": "8.7", "12.9": "8.8",
+                                                   "13.0": "9.0"}),
     "cublas.fast-accumulation": Source("NVIDIA cuBLAS documentation",
                                        "CUBLASLT_MATMUL_DESC_FAST_ACCUM", "promoted unless asked",
                                        "article A's quotation"),
