@@ -115,6 +115,7 @@ class Bed:
         if int(error):
             call(lambda: (error,))
         ready = call(cuda.cuGraphInstantiate, template, 0)
+        call(cuda.cuGraphUpload, ready, stream)
         self._graphs.append((template, ready))
         return Graph(ready, launches, subject.name, each, self._kernels(template))
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from mmalab.bench.arena import Arena, arena
 from mmalab.bench.bed import BURST, SUSTAINED, Bed, Block, Graph, Regime, bed
+from mmalab.bench.ceilings import class_per_clock, per_clock
 from mmalab.bench.cublaslt import CublasSubject
 from mmalab.bench.problem import Problem
 from mmalab.bench.row import Row, make_kernel
@@ -24,7 +25,6 @@ from mmalab.bench.subject import KernelSubject, Subject, problem_of
 from mmalab.bench.verify import verify
 from mmalab.device.gpu import Gpu, open_gpu
 from mmalab.errors import MmalabError, ToolError
-from mmalab.plan.chips import chip_of
 
 __all__ = ["Plan", "duel", "measure"]
 
@@ -118,11 +118,11 @@ def _regime(table: Bed, sides: Mapping[str, Selection[Any]], regime: Regime, pai
     for letter in order(pairs):
         side = names["AB".index(letter) % len(names)]
         blocks[side].append(table.block(graphs[side], regime))
-    found: dict[str, Any] = {
-        side: summary(table.arena.problem, table.gpu.chip, table.sms, graphs[side].kernels, seen)
-        for side, seen in blocks.items()}
-    for side, chosen in sides.items():
-        found[side]["facts"] = dict(chosen.winners[regime.name].facts)
+    found: dict[str, Any] = {}
+    for side, seen in blocks.items():
+        facts = dict(sides[side].winners[regime.name].facts)
+        found[side] = summary(table.arena.problem, table.gpu.chip, table.sms, graphs[side].kernels,
+                              seen, str(facts.get("unit", ""))) | {"facts": facts}
     if len(names) == 2:
         seconds = [[block.seconds for block in blocks[side]] for side in names]
         found["ratio"] = asdict(ratio(*seconds, seed=seed))
@@ -137,37 +137,35 @@ def _graph(table: Bed, chosen: Selection[Any], regime: Regime) -> Graph:
 
 
 def summary(problem: Problem, chip: str, sms: int, kernels: Sequence[str],
-            blocks: Sequence[Block]) -> dict[str, Any]:
+            blocks: Sequence[Block], unit: str = "") -> dict[str, Any]:
     """The medians of one subject's blocks, with every block behind them.
 
-    ``share`` is of the tensor peak at the clock that the SMs counted, ``bandwidth`` counts A, B
-    and C once; ``joules_per_tflop`` is mean power over rate.
+    ``share`` is of the tensor peak at the clock that the SMs counted, ``class_share`` of what the
+    subject's class of instructions reaches there at most (None: the peak), ``bandwidth`` counts A,
+    B and C once; ``joules_per_tflop`` is mean power over rate.
     """
     seconds = median([block.seconds for block in blocks])
     rate = problem.flops / seconds / 1e12
     mhz = _median(blocks, lambda block: block.mhz)
     watts = _median(blocks, lambda block: block.reading.watts)
-    peak = per_clock(problem, chip)
+    peak, ceiling = per_clock(problem, chip), class_per_clock(problem, chip, unit)
     return {
         "subject": blocks[0].subject, "kernels": list(kernels), "seconds": seconds,
         "tflops": rate, "bandwidth": problem.bytes / seconds / 1e12,
         "spread": spread([block.seconds for block in blocks]), "mhz": mhz,
         "nvml_mhz": _median(blocks, lambda block: block.reading.nvml_mhz), "watts": watts,
-        "share": None if mhz is None or peak is None else rate * 1e6 / (sms * peak * mhz),
+        "share": _share(rate, sms, peak, mhz), "class_share": _share(rate, sms, ceiling, mhz),
         "joules_per_tflop": None if watts is None else watts / rate,
         "reasons": sorted({reason for block in blocks for reason in block.reading.reasons}),
         "blocks": [block.as_dict() for block in blocks],
     }
 
 
+def _share(tflops: float, sms: int, per_clock: int | None, mhz: float | None) -> float | None:
+    return tflops * 1e6 / (sms * per_clock * mhz) if per_clock and mhz else None
+
+
 def _median(blocks: Sequence[Block], value: Callable[[Block], float | None]) -> float | None:
     known = [found for found in map(value, blocks) if found is not None]
     return median(known) if known else None
 
-
-def per_clock(problem: Problem, chip: str) -> int | None:
-    """Operations per SM and clock of the chip's fastest tensor instruction for the operands."""
-    try:
-        return chip_of(chip).rate(problem.dtype).per_clock
-    except MmalabError:
-        return None

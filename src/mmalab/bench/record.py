@@ -80,9 +80,16 @@ def _cells(found: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         _rate(found["ours"]), _rate(found["baseline"]) if "baseline" in found else "",
         _ratio(found.get("ratio")),
-        *(" / ".join(_figure(side[key], how) for side in sides)
-          for key, how in (("mhz", "{:.0f}"), ("share", "{:.1%}"),
-                           ("joules_per_tflop", "{:.3f}"))))
+        *(" / ".join(show(side) for side in sides) for show in (
+            lambda side: _figure(side["mhz"], "{:.0f}"), _shares,
+            lambda side: _figure(side["joules_per_tflop"], "{:.3f}"))))
+
+
+def _shares(side: Mapping[str, Any]) -> str:
+    """Of the chip's peak, and of what the class of instructions can reach where that is less."""
+    text = _figure(side["share"], "{:.1%}")
+    own = side.get("class_share")
+    return text if own is None else f"{text} ({own:.1%} of mma.sync)"
 
 
 def _rate(side: Mapping[str, Any]) -> str:

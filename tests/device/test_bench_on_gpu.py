@@ -1,0 +1,72 @@
+"""The harness on a real GPU: right results pass, wrong ones are not timed, numbers are plausible."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mmalab.bench import Plan, Problem, Row, measure
+from mmalab.bench.arena import arena
+from mmalab.bench.bed import bed
+from mmalab.bench.subject import KernelSubject
+from mmalab.bench.verify import verify
+from mmalab.device.gpu import open_gpu
+from mmalab.errors import MmalabError
+from mmalab.kernels.sm80_mma import gemm
+
+pytestmark = pytest.mark.gpu
+
+
+def has_cublaslt() -> bool:
+    from mmalab.bench.cublaslt import open_cublaslt
+
+    try:
+        open_cublaslt()
+    except MmalabError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "tf32", "e4m3", "s8"])
+def test_a_row_of_each_type(dtype: str) -> None:
+    """Checked, timed in a burst, and against every algorithm where cublasLt is there."""
+    row = Row(dtype, 512, 384, 256, "sm80_mma.gemm", ({"dtype": dtype},),
+              baseline="cublasLt" if has_cublaslt() else "none")
+    found = measure(row, plan=Plan(burst=2, sustained=0))
+    assert "problem" not in found, found["problem"]
+    assert all(check["problem"] == "" for check in found["checks"])
+    ours = found["burst"]["ours"]
+    assert found["checks"][0]["bits_equal"] is True
+    assert ours["kernels"] == [ours["facts"]["kernel"]]
+    assert 300 < ours["mhz"] < 3000
+    assert 0 < ours["share"] < 1
+    if has_cublaslt():
+        assert len(found["baseline_candidates"]) >= 1
+        assert 0 < found["burst"]["ratio"]["median"] < 20
+
+
+def test_a_wrong_kernel_is_found() -> None:
+    """A kernel for half of K leaves nothing unwritten, and is wrong."""
+    gpu = open_gpu(0)
+    problem = Problem(256, 128, 512, "bf16", out="f32")
+    right = gemm(256, 128, 512)
+    text = gemm(256, 128, 256).ptx.replace("256x128x256", "256x128x512")
+    with arena(gpu, problem, seed=1) as operands, bed(gpu, operands) as table:
+        good, bad = (KernelSubject(kernel, operands) for kernel in (right, replace(right, ptx=text)))
+        assert verify(operands, good, seed=2).problem == ""
+        check = verify(operands, bad, seed=2)
+        assert "samples are wrong" in check.problem
+        assert check.unwritten == 0
+        assert table.warm_up(good) > 0
+
+
+def test_what_nobody_writes_is_found() -> None:
+    """Half of the grid: the rest of the output keeps its poison."""
+    gpu = open_gpu(0)
+    right = gemm(512, 128, 64)
+    with arena(gpu, Problem(512, 128, 64, "bf16", out="f32"), seed=1) as operands:
+        half = KernelSubject(replace(right, grid=(1, 2, 1)), operands)
+        check = verify(operands, half, seed=2)
+        assert check.unwritten == 256 * 128
+        assert "never written" in check.problem
