@@ -66,6 +66,9 @@ class Warpgroups:
         self._partial: dict[tuple[int, int], Product] = {}
         #: What executors found out about a site, by its index.
         self.plans: dict[int, Any] = {}
+        self.tiles: dict[int, Any] = {}
+        #: Products that are being collected, to be done together.
+        self.batch: Any = None
 
     def first_of(self, row: int) -> int:
         """The first row of the warpgroup of a row."""
@@ -85,6 +88,13 @@ class Warpgroups:
         product.parts[row - first] = part
         if len(product.parts) == WARPS:
             del self._partial[first, index]
+        self._machine.version += 1
+        return product
+
+    def issue_whole(self, first: int, part: Part) -> Product:
+        """All four warps issue the same, none of them ahead of the others."""
+        product = Product(first, int(self.issued[first]), dict.fromkeys(range(WARPS), part))
+        self.issued[first : first + WARPS] += 1
         self._machine.version += 1
         return product
 

@@ -18,11 +18,12 @@ from mmalab.emulator.execute import (
     video,
     warp,
     wgmma,
+    wgmma_groups,
 )
 from mmalab.emulator.execute.registry import EXECUTORS, fidelity_of
 
 __all__ = [
     "EXECUTORS", "arithmetic", "atomic", "barrier", "bits", "bulk", "cluster", "compare", "control",
     "convert", "fidelity_of", "map_fields", "matrix_copy", "memory", "mma", "tensor_copy", "video",
-    "warp", "wgmma",
+    "warp", "wgmma", "wgmma_groups",
 ]

@@ -13,21 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmalab import formats
 from mmalab.descriptors import WGMMA
 from mmalab.emulator.async_engine import Task
-from mmalab.emulator.events import Span, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
-from mmalab.emulator.execute.mma import unit_of
+from mmalab.emulator.events import Span, Wgmma
 from mmalab.emulator.execute.registry import executes
-from mmalab.emulator.execute.wgmma_operands import SharedOperand, from_slots, to_slots
+from mmalab.emulator.execute.wgmma_operands import SharedOperand
 from mmalab.emulator.execute.wgmma_plan import Plan, plan_of
+from mmalab.emulator.execute.wgmma_product import multiply_now, tiles_of, together
 from mmalab.emulator.lanes import Lanes
-from mmalab.emulator.program import Imm, Site
+from mmalab.emulator.program import Site
 from mmalab.emulator.state import pack
 from mmalab.emulator.warpgroups import WARPS, Part, Product
-from mmalab.numerics.fragments import metadata_indices, multiply_sparse
-from mmalab.numerics.matrix import multiply
-from mmalab.numerics.operands import Words
 
 if TYPE_CHECKING:
     from mmalab.emulator.machine import Machine
@@ -45,13 +41,63 @@ def _issue(lanes: Lanes) -> None:
         if name in plan.index and not (name == "a" and plan.a is not None)}
     named["scale_d"] = lanes.predicate(plan.index["scale_d"])
     _check_defined(lanes, plan, named["scale_d"])
-    for position, row in enumerate(lanes.rows.tolist()):
-        if machine.stopped or not lanes.mask[position].any():
-            continue
+    with together(machine):
+        whole = np.zeros(len(lanes.rows), bool)
+        if not machine.observed:
+            whole = _issue_whole(lanes, plan, named)
+        _issue_parts(lanes, plan, named, np.nonzero(~whole & lanes.mask.any(axis=1))[0].tolist())
+
+
+def _issue_parts(lanes: Lanes, plan: Plan, named: dict[str, NDArray[Any]],
+                 positions: list[int]) -> None:
+    """Warp by warp."""
+    machine = lanes.machine
+    for position in positions:
+        if machine.stopped:
+            return
+        row = int(lanes.rows[position])
         operands = tuple((name, _uniform(lanes, position, name, words[position]))
                          for name, words in named.items() if name != "e")
         metadata = named["e"][position] if "e" in named else None
         _issue_part(lanes, position, row, plan, Part(lanes.site, operands, metadata))
+
+
+def _issue_whole(lanes: Lanes, plan: Plan, named: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
+    """Warpgroups whose four warps stand here with equal operands, all at once; which [rows]."""
+    machine, rows = lanes.machine, lanes.rows
+    done = np.zeros(len(rows), bool)
+    tiles = tiles_of(machine, lanes.site, plan)
+    if tiles is None or len(rows) < WARPS:
+        return done
+    warps, groups = machine.shape.warps, machine.warpgroups
+    at = np.nonzero((rows[: 1 - WARPS] % warps % WARPS == 0)
+                    & (rows[WARPS - 1 :] - rows[: 1 - WARPS] == WARPS - 1)
+                    & (rows[: 1 - WARPS] % warps + WARPS <= warps))[0]
+    four = at[:, None] + np.arange(WARPS)
+    alike = lanes.mask[four].all(axis=(1, 2))
+    alike &= (groups.issued[rows[four]] == groups.issued[rows[at]][:, None]).all(axis=1)
+    for words in named.values():
+        alike &= (words[four] == words[at, 0][:, None, None]).all(axis=(1, 2))
+    at = at[alike]
+    values = {name: words[at, 0].tolist() for name, words in named.items()}
+    for number, first in enumerate(rows[at].tolist()):
+        operands = tuple((name, int(words[number])) for name, words in values.items())
+        part = Part(lanes.site, operands)
+        if _operands(machine, first, plan, part) is None:
+            return np.ones(len(rows), bool)
+        product = groups.issue_whole(first, part)
+        _start(machine, first, product)
+    done[at[:, None] + np.arange(WARPS)] = True
+    return done
+
+
+def _start(machine: Machine, row: int, product: Product) -> None:
+    """All four warps have issued: the product is under way."""
+    engine, queue = machine.engine, machine.warpgroups.queue_of(row)
+    task = Task(row, product.part.site, queue, engine.open_group(queue),
+                [partial(multiply_now, machine, product)])
+    engine.commit_group(queue)
+    engine.issue_task(task)
 
 
 def _issue_part(lanes: Lanes, position: int, row: int, plan: Plan, part: Part) -> None:
@@ -68,18 +114,13 @@ def _issue_part(lanes: Lanes, position: int, row: int, plan: Plan, part: Part) -
             tuple(plan.d.tolist()), bool(dict(part.operands)["scale_d"]), plan.form.key))
     _check_warpgroup(machine, row, product, part)
     _check_metadata(machine, row, plan, part)
-    if len(product.parts) < WARPS:
-        return
-    engine, queue = machine.engine, machine.warpgroups.queue_of(row)
-    task = Task(row, part.site, queue, engine.open_group(queue),
-                [partial(_multiply, machine, product)])
-    engine.commit_group(queue)
-    engine.issue_task(task)
+    if len(product.parts) == WARPS:
+        _start(machine, row, product)
 
 
 def _check_defined(lanes: Lanes, plan: Plan, scale_d: NDArray[np.bool_]) -> None:
     """Registers that nobody wrote: read ones are told, D counts as written from here on."""
-    defined = lanes.state.defined
+    defined = lanes.state.defined if lanes.machine.sanitize else {}
     if plan.a is not None and any(("r", slot) in defined for slot in plan.a.tolist()):
         lanes.read_all(plan.index["a"])
     if not any(("r", slot) in defined for slot in plan.d.tolist()):
@@ -199,125 +240,3 @@ def _judge(machine: Machine, row: int, site: Site, side: str, word: int) -> None
 
 def _spans(owner: int, found: _Found) -> tuple[Span, ...]:
     return tuple(operand.span(owner, base) for operand, base in found.values())
-
-
-# --- the product ----------------------------------------------------------------------------------
-
-def _multiply(machine: Machine, product: Product) -> None:
-    """D = A B + D, now."""
-    part, first = product.part, product.first
-    plan, values = plan_of(machine, part.site), dict(part.operands)
-    fragments = plan.form.fragments
-    a = (_fetch(machine, product, plan, "a", values["a"]) if plan.a is None
-         else from_slots(machine, first, plan.a, fragments["A"]))
-    b = _fetch(machine, product, plan, "b", values["b"])
-    a, b = _signed(plan, "a", a), _signed(plan, "b", b)
-    if values["scale_d"]:
-        d = from_slots(machine, first, plan.d, fragments["D"])
-    else:
-        d = np.zeros((fragments["D"].rows, fragments["D"].cols),
-                     formats.get(fragments["D"].type).dtype)
-    to_slots(machine, first, plan.d, fragments["D"], _result(machine, product, plan, a, b, d))
-    machine.counters["tensor.flops"] += plan.form.flops
-
-
-def _fetch(machine: Machine, product: Product, plan: Plan, side: str, word: int) -> Words:
-    operand, base = plan.operand(side, word)
-    space = machine.space
-    at = product.first // machine.shape.warps * space.shared_stride + base
-    written = space.shared.written
-    if written is not None:
-        missing = operand.unwritten(written, at)
-        if missing is not None:
-            machine.report(
-                "uninitialised-read", f"operand {side} of {plan.form.key} at shared address"
-                f" {base + missing:#x}: never written before", site=product.part.site,
-                row=product.first, witness={"address": base + missing, "descriptor": word})
-    return operand.fetch(space.shared.data, at)
-
-
-def _signed(plan: Plan, side: str, words: Words) -> Words:
-    if plan.sign(side) == 1:
-        return words
-    sign = words.dtype.type(1 << formats.get(plan.type(side)).bits - 1)
-    return np.asarray(words ^ sign)
-
-
-def _result(machine: Machine, product: Product, plan: Plan, a: Words, b: Words, d: Words) -> Words:
-    unit = unit_of(plan.form, machine.target)
-    with np.errstate(all="ignore"):
-        sparsity = plan.form.sparsity
-        if sparsity is None and machine.numerics == "fast" and unit.algorithm == "tfs":
-            return _fast(plan, a, b, d)
-        if sparsity is None:
-            return multiply(unit, a, b.T, d, k=plan.shape[2])
-        registers = np.stack([part.metadata for _, part in sorted(product.parts.items())
-                              if part.metadata is not None])
-        where = metadata_indices(sparsity, a.shape[-1], registers, plan.literals["f"])
-        return multiply_sparse(unit, a, b.T, d, where.reshape(a.shape), unit.acc)
-
-
-def _fast(plan: Plan, a: Words, b: Words, d: Words) -> Words:
-    """Float32 products and sums."""
-    left, right, start = (words.view(_FLOATS.get(type_) or formats.dtype_of(type_))
-                          for words, type_ in ((a, plan.type("a")), (b, plan.type("b")),
-                                               (d, plan.form.fragments["D"].type)))
-    total = left.astype(np.float32) @ right.astype(np.float32).T + start.astype(np.float32)
-    return np.asarray(total.astype(start.dtype).view(d.dtype))
-
-
-#: TF32 is kept in 32 bits.
-_FLOATS: dict[str, Any] = {"tf32": np.float32}
-
-
-# --- groups ---------------------------------------------------------------------------------------
-
-@executes("wgmma.fence")
-def _fence(lanes: Lanes) -> None:
-    _tell(lanes, WgmmaFence)
-
-
-@executes("wgmma.commit_group")
-def _commit(lanes: Lanes) -> None:
-    for position, row in enumerate(lanes.rows.tolist()):
-        if lanes.mask[position].any():
-            lanes.machine.warpgroups.commit(row)
-    _tell(lanes, WgmmaCommit)
-
-
-def _tell(lanes: Lanes, event: type[WgmmaFence | WgmmaCommit]) -> None:
-    if not lanes.machine.observed:
-        return
-    for position, row in enumerate(lanes.rows.tolist()):
-        if lanes.mask[position].any():
-            cta, warp = lanes.machine.state.where(row)
-            lanes.machine.emit(event(cta, warp, lanes.site.index, int(pack(lanes.mask[position]))))
-
-
-@executes("wgmma.wait_group")
-def _wait(lanes: Lanes) -> None:
-    """Warps that come before others have issued what they wait for stand here until then."""
-    machine, count = lanes.machine, lanes.operands[0]
-    newest = count.word if isinstance(count, Imm) else 0
-    for position, row in enumerate(lanes.rows.tolist()):
-        active = lanes.mask[position]
-        if not active.any():
-            continue
-        if machine.warpgroups.wait(row, newest):
-            if machine.observed:
-                cta, warp = machine.state.where(row)
-                machine.emit(WgmmaWait(cta, warp, lanes.site.index, int(pack(active)), newest))
-            continue
-        machine.state.pc[row][active] = lanes.site.index
-        machine.counts[lanes.site.index] -= 1  # it has not been executed yet
-        machine.park(row, active, {"site": lanes.site, "explain": machine.warpgroups.explain})
-        _check_siblings(machine, row, lanes.site)
-
-
-def _check_siblings(machine: Machine, row: int, site: Site) -> None:
-    lacks = machine.warpgroups.explain(row)
-    if lacks["ended_warps"]:
-        ended = ", ".join(map(str, lacks["ended_warps"]))
-        machine.report(
-            "divergent-collective", f"the warpgroup's products wait for warps {ended}, which have"
-            " ended without issuing their part", site=site, row=row, witness=lacks)

@@ -1,0 +1,141 @@
+"""D = A B + D of a warpgroup, when the schedule says: by compiled code where there is some.
+
+Sparse products, integers and bits, and ``numerics="fast"``, are done by NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mmalab import formats
+from mmalab.emulator.execute.mma import unit_of
+from mmalab.emulator.execute.wgmma_operands import SharedOperand, from_slots, to_slots
+from mmalab.emulator.execute.wgmma_plan import Plan, plan_of
+from mmalab.emulator.execute.wgmma_tiles import Batch, TilePlan, tile_plan
+from mmalab.emulator.program import Site
+from mmalab.emulator.warpgroups import Product
+from mmalab.numerics.fragments import metadata_indices, multiply_sparse
+from mmalab.numerics.matrix import multiply
+from mmalab.numerics.operands import Words
+
+if TYPE_CHECKING:
+    from mmalab.emulator.machine import Machine
+
+__all__ = ["multiply_now", "tiles_of", "together"]
+
+
+@contextmanager
+def together(machine: Machine) -> Iterator[None]:
+    """Products inside are collected, and done together at the end."""
+    batch = machine.warpgroups.batch = Batch()
+    try:
+        yield
+    finally:
+        machine.warpgroups.batch = None
+        batch.run()
+
+
+def multiply_now(machine: Machine, product: Product) -> None:
+    """D = A B + D, now or with the batch that is being collected."""
+    part, first = product.part, product.first
+    plan, values = plan_of(machine, part.site), dict(part.operands)
+    machine.counters["tensor.flops"] += plan.form.flops
+    tiles, batch = tiles_of(machine, part.site, plan), machine.warpgroups.batch
+    if tiles is not None:
+        _multiply_compiled(machine, product, plan, tiles)
+        return
+    if batch is not None:
+        batch.run()
+    fragments = plan.form.fragments
+    a = (_fetch(machine, product, plan, "a", values["a"]) if plan.a is None
+         else from_slots(machine, first, plan.a, fragments["A"]))
+    b = _fetch(machine, product, plan, "b", values["b"])
+    a, b = _signed(plan, "a", a), _signed(plan, "b", b)
+    if values["scale_d"]:
+        d = from_slots(machine, first, plan.d, fragments["D"])
+    else:
+        d = np.zeros((fragments["D"].rows, fragments["D"].cols),
+                     formats.get(fragments["D"].type).dtype)
+    to_slots(machine, first, plan.d, fragments["D"], _result(machine, product, plan, a, b, d))
+
+
+def tiles_of(machine: Machine, site: Site, plan: Plan) -> TilePlan | None:
+    """The tables of a site for compiled code, made once; None where NumPy does it."""
+    tiles: dict[int, TilePlan | None] = machine.warpgroups.tiles
+    if site.index not in tiles:
+        tiles[site.index] = tile_plan(machine, plan, unit_of(plan.form, machine.target))
+    return tiles[site.index]
+
+
+def _multiply_compiled(machine: Machine, product: Product, plan: Plan, tiles: TilePlan) -> None:
+    values = dict(product.part.operands)
+    operands = {side: plan.operand(side, values[side]) for side in "ab" if side in values}
+    for side, (operand, base) in operands.items():
+        _check_written(machine, product, side, operand, base)
+    job = tiles.job(machine, product.first, bool(values["scale_d"]), operands)
+    batch: Batch | None = machine.warpgroups.batch
+    alone = Batch() if batch is None else batch
+    alone.add(product.first, tiles.tile, job)
+    if batch is None:
+        alone.run()
+
+
+def _fetch(machine: Machine, product: Product, plan: Plan, side: str, word: int) -> Words:
+    operand, base = plan.operand(side, word)
+    space = machine.space
+    _check_written(machine, product, side, operand, base)
+    at = product.first // machine.shape.warps * space.shared_stride + base
+    return operand.fetch(space.shared.data, at)
+
+
+def _check_written(machine: Machine, product: Product, side: str, operand: SharedOperand,
+                   base: int) -> None:
+    space, site = machine.space, product.part.site
+    written = space.shared.written
+    if written is None:
+        return
+    at = product.first // machine.shape.warps * space.shared_stride + base
+    missing = operand.unwritten(written, at)
+    if missing is not None:
+        machine.report(
+            "uninitialised-read", f"operand {side} of {site.form.key} at shared address"
+            f" {base + missing:#x}: never written before", site=site, row=product.first,
+            witness={"address": base + missing})
+
+
+def _signed(plan: Plan, side: str, words: Words) -> Words:
+    if plan.sign(side) == 1:
+        return words
+    sign = words.dtype.type(1 << formats.get(plan.type(side)).bits - 1)
+    return np.asarray(words ^ sign)
+
+
+def _result(machine: Machine, product: Product, plan: Plan, a: Words, b: Words, d: Words) -> Words:
+    unit = unit_of(plan.form, machine.target)
+    with np.errstate(all="ignore"):
+        sparsity = plan.form.sparsity
+        if sparsity is None and machine.numerics == "fast" and unit.algorithm == "tfs":
+            return _fast(plan, a, b, d)
+        if sparsity is None:
+            return multiply(unit, a, b.T, d, k=plan.shape[2])
+        registers = np.stack([part.metadata for _, part in sorted(product.parts.items())
+                              if part.metadata is not None])
+        where = metadata_indices(sparsity, a.shape[-1], registers, plan.literals["f"])
+        return multiply_sparse(unit, a, b.T, d, where.reshape(a.shape), unit.acc)
+
+
+def _fast(plan: Plan, a: Words, b: Words, d: Words) -> Words:
+    """Float32 products and sums."""
+    left, right, start = (words.view(_FLOATS.get(type_) or formats.dtype_of(type_))
+                          for words, type_ in ((a, plan.type("a")), (b, plan.type("b")),
+                                               (d, plan.form.fragments["D"].type)))
+    total = left.astype(np.float32) @ right.astype(np.float32).T + start.astype(np.float32)
+    return np.asarray(total.astype(start.dtype).view(d.dtype))
+
+
+#: TF32 is kept in 32 bits.
+_FLOATS: dict[str, Any] = {"tf32": np.float32}
