@@ -15,6 +15,7 @@ becomes expected. The token that an arrive returns is the word before it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from mmalab.bits import Field
 from mmalab.emulator.events import Mbarrier, Semantics
 from mmalab.emulator.lanes import Lanes
+from mmalab.emulator.phase_log import PhaseLog
 from mmalab.emulator.program import Site
 from mmalab.emulator.state import pack
 
@@ -83,6 +85,8 @@ class Mbarriers:
         self._machine = machine
         #: Completed phases of each mbarrier, by its byte index in the shared memory of all CTAs.
         self.phases: dict[int, int] = {}
+        #: What happened to each of them, to explain a deadlock.
+        self.logs: defaultdict[int, PhaseLog] = defaultdict(PhaseLog)
 
     # --- operations ---------------------------------------------------------------------------
 
@@ -95,6 +99,7 @@ class Mbarriers:
                 count = min(max(count, 1), MAX_COUNT)
             self._put(index, Word(0, count, 0, count))
             self.phases[index] = 0
+            self.logs[index] = PhaseLog()
         self._each(lanes, "init", addresses, counts, start)
 
     def invalidate(self, lanes: Lanes, addresses: NDArray[np.uint64]) -> None:
@@ -103,6 +108,7 @@ class Mbarriers:
             if self._get(lanes, lane, index) is not None:
                 self._cells()[index >> 3] = 0
             self.phases.pop(index, None)
+            self.logs.pop(index, None)
         self._each(lanes, "inval", addresses, 0, end)
 
     def arrive(self, lanes: Lanes, addresses: NDArray[np.uint64], counts: Any, *,
@@ -119,6 +125,9 @@ class Mbarriers:
             tokens[lane] = word.encode()
             word.tx += int(announced[lane])
             self._check_bytes(lanes, lane, word)
+            log = self.logs[index]
+            log.announce(int(announced[lane]), lanes.site.line)
+            log.arrive(int(lanes.rows[lane[0]]), count, lanes.site.line)
             if count > word.pending or count == 0:
                 self._report(lanes, lane, "mbarrier-count",
                              f"{count} arrivals, but {word.pending} are pending in this phase")
@@ -153,6 +162,8 @@ class Mbarriers:
                 return False
             word.tx += sign * count
             self._check_bytes(lanes, lane, word)
+            log = self.logs[index]
+            (log.announce if sign > 0 else log.deliver)(count, lanes.site.line)
             done = word.settle()
             self._put(index, word)
             return self._completed(index, done)
@@ -166,6 +177,7 @@ class Mbarriers:
         word = self._get(lanes, (0, lane), index)
         if word is not None:
             word.tx -= count
+            self.logs[index].deliver(count, site.line)
             self._check_bytes(lanes, (0, lane), word)
             self._completed(index, word.settle())
             self._put(index, word)
@@ -180,6 +192,8 @@ class Mbarriers:
             word = self._get(lanes, lane, index)
             if word is not None and word.parity != int(parity[lane]):
                 passed[lane] = True
+                self.logs[index].seen[int(lanes.rows[lane[0]])] = (
+                    self.phases.get(index, 0) - 1)
             return bool(passed[lane])
         self._each(lanes, op, addresses, parity, one)
         failed = lanes.mask & ~passed
@@ -284,6 +298,7 @@ class Mbarriers:
     def _completed(self, index: int, done: bool) -> bool:
         if done:
             self.phases[index] = self.phases.get(index, 0) + 1
+            self.logs[index].close()
         return done
 
     def _report(self, lanes: Lanes, lane: tuple[int, int], code: str, message: str, *,
@@ -292,15 +307,24 @@ class Mbarriers:
                              lane=lane[1], fatal=fatal)
 
     def explain(self, lanes: Lanes, wait: dict[str, Any]) -> dict[str, Any]:
-        """What a parked wait lacks: the object's phase, pending arrivals and bytes."""
+        """What a parked wait lacks: the object's phase, pending arrivals and bytes, who arrived."""
         address = np.full((1, 32), wait["address"], np.uint64)
         index = int(self.locate(lanes, address, quiet=True).max())
         word = Word.decode(int(self._cells()[index >> 3])) if index >= 0 else None
         if word is None:
             return {}
-        return {"address": wait["address"], "waits_for_parity": wait["parity"],
+        log, state = self.logs[index], self._machine.state
+        named = {kind: [dict(zip(("cta", "warp"), state.where(row), strict=True))
+                        for row in sorted(rows)]
+                 for kind, rows in (("arrived", log.arrived), ("ever_arrived", log.ever))}
+        stride = max(self._machine.space.shared_stride, 1)
+        return {"address": index % stride, "waits_for_parity": wait["parity"],
                 "phase": self.phases.get(index, 0), "pending_arrivals": word.pending,
-                "expected_arrivals": word.expected, "pending_bytes": word.tx}
+                "expected_arrivals": word.expected, "pending_bytes": word.tx,
+                "announced_bytes": log.announced, "delivered_bytes": log.delivered,
+                "announce_line": log.announce_line, "deliver_line": log.deliver_line,
+                "arrive_line": log.arrive_line,
+                "last_phase_seen": log.seen.get(int(lanes.rows[0]), -1), **named}
 
 
 def _first(mask: NDArray[np.bool_]) -> tuple[int, int]:

@@ -20,6 +20,7 @@ bulk, wgmma         bulk and tensor copies; products, their registers
 cluster_barrier     barrier.cluster; `lifetime` is shared memory of CTAs that start and exit
 uninitialised       bytes read before they were written
 world, model, run   what the rules share; the listener; a run under the exact model
+families            pairs that lack the same edge, told once
 quick               `emulate`: the race filter first, the exact model where it has doubts
 ==================  ==============================================================================
 """

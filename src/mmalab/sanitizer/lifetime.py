@@ -91,6 +91,8 @@ class Lifetimes:
         for target in self._mbarriers.objects.values():
             if target.owner != cta or not target.copies:
                 continue
+            if not self._mbarriers.protocol.check_announced(target):
+                continue
             phase = max(target.copies)
             counts = known.row(HARD, target.agent.cta, target.agent.row)
             if counts[target.agent.lane] < target.base + phase + 1:

@@ -65,7 +65,7 @@ class Mbarriers:
         self._sweeps = sweeps
         self._agents = agents
         self._queues = queues
-        self._protocol = MbarrierProtocol(world)
+        self.protocol = MbarrierProtocol(world)
         self.objects: dict[tuple[int, int], Object] = {}
         #: The agents' latest epochs of objects that ended.
         self._bases: dict[tuple[int, int], int] = {}
@@ -82,7 +82,7 @@ class Mbarriers:
                 continue
             target = self.objects.get((owner, address))
             if target is None:
-                self._protocol.uninitialised(_place(event, mask), address)
+                self.protocol.uninitialised(_place(event, mask), address)
             elif event.op == "inval":
                 self._end(target)
             elif event.op in _ARRIVES:
@@ -115,7 +115,7 @@ class Mbarriers:
     def _init(self, event: Mbarrier, owner: int, address: int, mask: int) -> None:
         count = int(event.counts[lanes_of(mask)[0]])
         place, earlier = _place(event, mask), self.objects.get((owner, address))
-        fits = self._protocol.initialised(place, address, count, earlier)
+        fits = self.protocol.initialised(place, address, count, earlier)
         if earlier is not None:
             self._end(earlier)
         self.objects[owner, address] = Object(
@@ -140,13 +140,13 @@ class Mbarriers:
                  np.unique((addresses[:, None] + np.arange(0, size, min(size, 8))) // 8)}
         hit = [address for address in near if address // 8 in words]
         if hit:
-            self._protocol.overwritten(Place(cta, warp, 0, site), self.objects[cta, hit[0]])
+            self.protocol.overwritten(Place(cta, warp, 0, site), self.objects[cta, hit[0]])
         return bool(hit)
 
     def advance(self, target: Object, phase: int) -> None:
         """The machine is in `phase`: those before it are complete."""
         while target.phase < phase:
-            self._protocol.check_seen(target)
+            self.protocol.check_seen(target)
             target.close()
 
     # -- arrivals --------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class Mbarriers:
             here = mask & _where(event.phases == phase)
             self.advance(target, phase)
             place = target.last = _place(event, here)
-            self._protocol.check_observed(place, target)
+            self.protocol.check_observed(place, target)
             if event.expected is not None:
                 target.announced += int(event.expected[lanes_of(here)].sum())
             self._count(event, target, here, place)
@@ -168,12 +168,12 @@ class Mbarriers:
     def _count(self, event: Mbarrier, target: Object, mask: int, place: Place) -> None:
         count = int(event.counts[lanes_of(mask)].sum())
         key = self._world.program.sites[event.site].form.key
-        self._protocol.check_count(place, target, count,
+        self.protocol.check_count(place, target, count,
                                    ends="noComplete" in key and bool(mask & event.completed))
         target.pending -= count
         if event.op == "arrive_drop":
             target.expected -= count
-        self._protocol.check_bytes(place, target)
+        self.protocol.check_bytes(place, target)
 
     def _gather(self, event: Mbarrier, target: Object, mask: int) -> None:
         clock = self._world.clock(event.cta, event.warp)
@@ -201,7 +201,7 @@ class Mbarriers:
             target.announced += amount
         else:
             target.bound += amount
-            self._protocol.check_bytes(place, target)
+            self.protocol.check_bytes(place, target)
         if mask & event.completed:
             target.last = place
             self.advance(target, target.phase + 1)
@@ -214,7 +214,7 @@ class Mbarriers:
         clock = self._world.clock(event.cta, event.warp)
         place = Place(event.cta, event.warp, event.lane, event.site)
         if target is None:
-            self._protocol.uninitialised(place, signal.address)
+            self.protocol.uninitialised(place, signal.address)
             return None
         self.advance(target, signal.phase)
         target.last = target.copies[target.phase] = place
@@ -224,7 +224,7 @@ class Mbarriers:
             np.array([signal.address], np.int64), 8, _STRONG, Proxy.GENERIC, counts=True),
             self._world.cta(signal.owner).shared)
         target.bound += signal.bytes
-        self._protocol.check_bytes(place, target)
+        self.protocol.check_bytes(place, target)
         for gathering in target.gathering(remote=False):
             gathering.learn(*target.agent.place, target.epoch)
             gathering.add_executed(clock, 1 << event.lane)
@@ -237,7 +237,7 @@ class Mbarriers:
             self._touch(event, owner, mask)
             target = self.objects.get((owner, address))
             if target is None:
-                self._protocol.uninitialised(_place(event, mask), address)
+                self.protocol.uninitialised(_place(event, mask), address)
                 continue
             lanes = lanes_of(mask)
             if event.phases is not None:
@@ -305,7 +305,7 @@ class Mbarriers:
                 continue
             here = mask & _where(event.phases == phase)
             self.advance(target, phase + 1)
-            self._protocol.check_late(_place(event, here), target, phase)
+            self.protocol.check_late(_place(event, here), target, phase)
             target.observed = max(target.observed, phase)
             target.seen.setdefault(phase, []).append(
                 Seen(event.cta, event.warp, here, clock.now, event.site))

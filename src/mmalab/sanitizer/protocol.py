@@ -91,6 +91,18 @@ class MbarrierProtocol:
             f"but its copies deliver {target.bound}: it can complete before they are there. "
             f"Repair: mbarrier.arrive.expect_tx of {target.bound} bytes before the last arrival")
 
+    def check_announced(self, target: Object) -> bool:
+        """The CTA ends: whether the bytes of the open phase's copies were announced at all."""
+        if target.announced >= target.bound or target.broken:
+            return True
+        self._breach(
+            "tx-mismatch", target.copies.get(target.phase, target.last), target.address,
+            f"phase {target.phase} counts {target.bound} bytes of its copies, of which "
+            f"{target.announced} were announced when the CTA ends. Repair: "
+            f"mbarrier.arrive.expect_tx of {target.bound} bytes, not a plain arrive, for the phase "
+            "of the copy")
+        return False
+
     # -- phases ----------------------------------------------------------------------------------
 
     def check_observed(self, place: Place, target: Object) -> None:

@@ -20,6 +20,7 @@ from mmalab.emulator.state import LaunchShape
 from mmalab.findings import Finding
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
+from mmalab.sanitizer.families import folded
 from mmalab.sanitizer.model import HappensBefore
 
 __all__ = ["emulate"]
@@ -79,7 +80,7 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
         listeners=(listen, *listeners) if sanitize else listeners)
     own = models[0].findings() if models else []
     early = models[0].lines_in_races() if models else frozenset()
-    return replace(run, findings=merged(run.findings, own, early))
+    return replace(run, findings=folded(merged(run.findings, own, early)))
 
 
 def merged(machine: Sequence[Finding], model: Sequence[Finding], early: frozenset[int],
@@ -89,14 +90,20 @@ def merged(machine: Sequence[Finding], model: Sequence[Finding], early: frozense
     # An arrival too many is one of the next phase if copies hold this one open.
     known |= {("mbarrier-count", line) for code, line in known if code == "mbarrier-phase"}
     wild = {finding.where.line for finding in machine if finding.code in _WILD}
+    counted = {_address(finding) for finding in model if finding.code == "tx-mismatch"}
     kept = [finding for finding in machine
-            if (finding.code, finding.where.line) not in known and not _explained(finding, early)]
+            if (finding.code, finding.where.line) not in known and not _explained(finding, early)
+            and not (finding.code == "tx-mismatch" and _address(finding) in counted)]
     masks = {(f.where.cta, f.where.warp) for f in machine if f.code == "warp-sync-mask"}
     own = [finding for finding in model if not (
         (finding.code == "uninitialised-read" and finding.where.line in wild)
         or (finding.code == "warp-sync-missing"
             and (finding.where.cta, finding.where.warp) in masks))]
     return sorted([*kept, *own], key=_place)
+
+
+def _address(finding: Finding) -> Any:
+    return (finding.witness or {}).get("address", -1)
 
 
 def _explained(finding: Finding, early: frozenset[int]) -> bool:
