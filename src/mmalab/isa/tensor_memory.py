@@ -24,7 +24,7 @@ from mmalab.isa.form import Evidence, Source
 
 __all__ = ["COLUMNS", "GRANULE", "KINDS", "LANES", "PATHS", "DataPath", "Kind", "data_path",
            "kind_of", "legal_sizes", "metadata_columns", "operand_columns", "scale_columns",
-           "shape_problem"]
+           "shape_problem", "warp_lanes"]
 
 #: Lanes and columns of Tensor Memory on one SM; columns are allocated in granules.
 LANES, COLUMNS, GRANULE = 128, 512, 32
@@ -144,6 +144,14 @@ PATHS: dict[str, DataPath] = {
         DataPath("G", 32, parts=4),
     )
 }
+
+
+def warp_lanes(warp: int) -> range:
+    """The lanes that a warp reaches with tcgen05.ld and st: its quarter, 32 x (warp mod 4) on.
+
+    `warp` is the warp's number in its CTA.
+    """
+    return range(32 * (warp % 4), 32 * (warp % 4) + 32)
 
 
 def data_path(m: int, n: int, *, cta_group: int = 1, sparse: bool = False,

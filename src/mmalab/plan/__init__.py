@@ -3,6 +3,7 @@
 ==================  ============================================================================
 ``banks``           shared-memory wavefronts of one access pattern
 ``swizzle_search``  the swizzle or padding without conflicts, reads and writes together
+``permutation``     somebody's formula: a bijection? how many passes? which swizzle is it?
 ``tmem``            the ledger of Tensor Memory, packed by its allocation rules
 ``pool``            its allocator with several CTAs: contention, leaks, deadlock
 ``occupancy``       CTAs per SM, Tensor Memory among the resources
@@ -25,6 +26,7 @@ from mmalab.plan import (
     decode,
     occupancy,
     packing,
+    permutation,
     pictures,
     pool,
     rates,
@@ -38,6 +40,6 @@ from mmalab.plan.swizzle import SwizzleSearch, swizzle_search, swizzle_table
 
 __all__ = [
     "Misfit", "SwizzleSearch", "banks", "block_formats", "chips", "decode", "occupancy", "packing",
-    "pictures", "pool", "rates", "registers", "smem", "swizzle_search", "swizzle_table", "tmem",
-    "traffic",
+    "permutation", "pictures", "pool", "rates", "registers", "smem", "swizzle_search",
+    "swizzle_table", "tmem", "traffic",
 ]

@@ -176,6 +176,11 @@ class Roofline:
         """FLOPs per byte."""
         return self.flops / (self.weight_bytes + self.other_bytes)
 
+    @property
+    def l2_share(self) -> float:
+        """Bytes touched / L2: at 1 and below, a loop over one problem is served by L2."""
+        return (self.weight_bytes + self.other_bytes) / (float(chip(self.chip).l2) * 1e6)
+
     def __str__(self) -> str:
         return (f"{self.rows} x {self.n} x {self.k}, {self.format} weights, {self.math} products "
                 f"on {self.chip}: {self.flops / 1e6:,.0f} MFLOP, "
@@ -343,7 +348,8 @@ class Decode:
         }
         if self.roofline:
             found["roofline"] = {**asdict(self.roofline), "bound": self.roofline.bound,
-                                 "seconds": self.roofline.seconds}
+                                 "seconds": self.roofline.seconds,
+                                 "l2_share": self.roofline.l2_share}
         return found
 
 

@@ -33,8 +33,9 @@ from mmalab.isa.targets import TARGETS, Limits
 from mmalab.plan.aligned import aligned, bar
 from mmalab.plan.misfit import Misfit
 from mmalab.plan.tmem import admitted
+from mmalab.ptx.kernel import Kernel
 
-__all__ = ["Compiled", "Occupancy", "every_target", "occupancy", "of_compiled"]
+__all__ = ["Compiled", "Occupancy", "every_target", "occupancy", "of_compiled", "of_kernel"]
 
 #: Quarters of the register file; each serves every fourth warp.
 _QUARTERS = 4
@@ -134,6 +135,19 @@ def of_compiled(compiled: Compiled, *, threads: int, target: str, dynamic_shared
     """
     return occupancy(registers=compiled.registers, shared=compiled.shared + dynamic_shared,
                      threads=threads, target=target, tmem=tmem, barriers=compiled.barriers)
+
+
+def of_kernel(kernel: Kernel, compiled: Compiled, *, tmem: int | Sequence[int] = (),
+              target: str | None = None) -> Occupancy:
+    """The occupancy of a kernel value and what its assembly says: the block and dynamic shared
+    memory are the kernel's.
+
+    Raises:
+        UsageError: as :func:`occupancy`.
+    """
+    x, y, z = kernel.block
+    return of_compiled(compiled, threads=x * y * z, target=target or kernel.target, tmem=tmem,
+                       dynamic_shared=kernel.dynamic_shared)
 
 
 def every_target(*, registers: int, shared: int, threads: int, tmem: int | Sequence[int] = (),

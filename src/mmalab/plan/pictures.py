@@ -20,11 +20,10 @@ _LEFT, _TOP, _SCALE = 70, 34, 1.5
 def _page(width: float, height: float, title: str, parts: Iterable[str]) -> str:
     label = escape(title, {'"': "&quot;"})
     head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-            f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}">')
-    style = ("<style>text { font: 12px monospace; } .end { text-anchor: end; } "
-             ".mid { text-anchor: middle; }</style>")
+            f'viewBox="0 0 {width:g} {height:g}" font-family="monospace" font-size="12" '
+            f'role="img" aria-label="{label}">')
     return "\n".join((
-        head, style,
+        head,
         f'<rect width="{width:g}" height="{height:g}" fill="white"/>',
         f'<text x="{_LEFT}" y="16">{escape(title)}</text>', *parts, "</svg>", ""))
 
@@ -34,8 +33,11 @@ def _box(x: float, y: float, width: float, height: float, fill: str, label: str 
            'stroke="#555"/>')
     if not label or width < 7 * len(label):
         return box
-    middle = f'x="{x + width / 2:g}" y="{y + height / 2 + 4:g}"'
-    return f'{box}<text class="mid" {middle}>{escape(label)}</text>'
+    return box + _label(x + width / 2, y + height / 2 + 4, label, "middle")
+
+
+def _label(x: float, y: float, text: str, anchor: str = "start") -> str:
+    return f'<text text-anchor="{anchor}" x="{x:g}" y="{y:g}">{escape(text)}</text>'
 
 
 def _hue(number: int) -> str:
@@ -60,15 +62,15 @@ def ledger_svg(ledger: Ledger) -> str:
     bases = ledger.packing.bases if ledger.packing else ()
     for base, size in zip(bases, ledger.allocations, strict=True):
         parts.append(_box(_LEFT + base * _SCALE, _TOP, size * _SCALE, 2 * half, "#ccc"))
-        parts.append(f'<text class="mid" x="{_LEFT + (base + size / 2) * _SCALE:g}" '
-                     f'y="{_TOP + 2 * half + 30}">alloc {size}</text>')
+        parts.append(_label(_LEFT + (base + size / 2) * _SCALE, _TOP + 2 * half + 30,
+                            f"alloc {size}", "middle"))
     for number, (part, column, lane) in enumerate(places):
         top = _TOP + half * (lane // 16)
         parts.append(_box(_LEFT + column * _SCALE, top, part.columns * _SCALE,
                           half if part.half else 2 * half, _hue(number), part.name))
-    parts += [f'<text class="mid" x="{_LEFT + at * _SCALE:g}" y="{_TOP + 2 * half + 14}">{at}'
-              "</text>" for at in range(0, ledger.capacity + 1, 64)]
-    parts.append(f'<text class="end" x="{_LEFT - 4}" y="{_TOP + half}">lanes</text>')
+    parts += [_label(_LEFT + at * _SCALE, _TOP + 2 * half + 14, str(at), "middle")
+              for at in range(0, ledger.capacity + 1, 64)]
+    parts.append(_label(_LEFT - 4, _TOP + half, "lanes", "end"))
     return _page(_LEFT + most * _SCALE + 30, _TOP + 2 * half + 40, ledger.summary(), parts)
 
 
@@ -82,7 +84,7 @@ def pool_svg(simulation: Simulation) -> str:
         parts.append(_box(_LEFT + span.start * step, _TOP + span.column * scale,
                           max(2, (end - span.start) * step), span.columns * scale, _hue(span.cta),
                           f"CTA {span.cta}"))
-    parts += [f'<text class="end" x="{_LEFT - 4}" y="{_TOP + at * scale + 4:g}">{at}</text>'
+    parts += [_label(_LEFT - 4, _TOP + at * scale + 4, str(at), "end")
               for at in range(0, simulation.capacity + 1, 128)]
     title = (f"{simulation.ticks} ticks, peak {simulation.peak} columns"
              + (", deadlock" if simulation.deadlock else ""))
@@ -100,15 +102,14 @@ def fill_svg(curve: Sequence[Fill], *, mark: int | None = None) -> str:
     line = " ".join(at(fill.rows, fill.filled) for fill in curve)
     parts = [_box(_LEFT, _TOP, width, height, "#f4f4f4"),
              f'<polyline points="{line}" fill="none" stroke="#2266aa" stroke-width="2"/>']
-    parts += [f'<text class="end" x="{_LEFT - 4}" y="{_TOP + (1 - share) * height + 4:g}">'
-              f"{100 * share:.0f} %</text>" for share in (0, 0.25, 0.5, 0.75, 1)]
-    parts += [f'<text class="mid" x="{_LEFT + rows / most * width:g}" y="{_TOP + height + 16}">'
-              f"{rows}</text>" for rows in range(0, most + 1, max(1, most // 8))]
+    parts += [_label(_LEFT - 4, _TOP + (1 - share) * height + 4, f"{100 * share:.0f} %", "end")
+              for share in (0, 0.25, 0.5, 0.75, 1)]
+    parts += [_label(_LEFT + batch / most * width, _TOP + height + 16, str(batch), "middle")
+              for batch in range(0, most + 1, max(1, most // 8))]
     for fill in curve:
         if fill.rows == mark:
             x, y = at(fill.rows, fill.filled).split(",")
             parts.append(f'<circle cx="{x}" cy="{y}" r="4" fill="#cc3311"/>')
-            parts.append(f'<text x="{float(x) + 8}" y="{y}">{fill.rows} of {fill.reserved} rows'
-                         "</text>")
+            parts.append(_label(float(x) + 8, float(y), f"{fill.rows} of {fill.reserved} rows"))
     return _page(_LEFT + width + 40, _TOP + height + 30,
                  f"{curve[0].unit}: rows filled of rows reserved, by batch", parts)
