@@ -13,7 +13,7 @@ from mmalab.bench import duel as module
 from mmalab.bench.bed import BURST, SUSTAINED
 from mmalab.bench.duel import Plan, duel
 from mmalab.bench.problem import Problem
-from mmalab.bench.record import markdown, rows_of, save
+from mmalab.bench.record import candidates_of, markdown, rows_of, save
 from mmalab.bench.select import select
 from mmalab.bench.verify import Check
 from mmalab.errors import ToolError
@@ -122,7 +122,9 @@ def test_records_become_tables(tmp_path: Path) -> None:
     read = json.loads((tmp_path / "record.json").read_text())
     assert read == json.loads(json.dumps({"rows": [good, bad], "seed": 1}))
     text = markdown(read["rows"])
-    assert "| BF16 8192^3 | burst | 733 TFLOP/s | 687 TFLOP/s (#3) | 1.067 [1.067, 1.067] |" in text
+    assert "| BF16 8192^3 | burst | 733 TFLOP/s | 687 TFLOP/s (#3) | 1.067 [1.067, 1.067] " in text
     assert "1400 / 1400" in text
     assert "| TF32 | not measured | no such kernel |" in text
     assert {len(line) for line in rows_of(read["rows"])} == {8}
+    assert candidates_of(good) == [("ours", "1500.00", "1500.00", "1500.00", "")]
+    assert candidates_of(bad) == []

@@ -15,7 +15,7 @@ from typing import Any
 import mmalab
 from mmalab.device import info
 
-__all__ = ["describe", "markdown", "rows_of", "save"]
+__all__ = ["candidates_of", "describe", "markdown", "rows_of", "save"]
 
 _REGIMES = ("burst", "sustained")
 _HEAD = ("case", "regime", "ours", "baseline", "ratio (95 %)", "MHz", "share of peak", "J/TFLOP")
@@ -103,7 +103,16 @@ def _rate(side: Mapping[str, Any]) -> str:
 def _ratio(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
-    return f"{found['median']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+    return f"{found['median']:.3f} [{found['low']:.3f}, {found['high']:.3f}] n={found['pairs']}"
+
+
+def candidates_of(row: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Our candidates of a row, fastest first: name, us in the first look, by regime."""
+    rows = sorted(row.get("ours_candidates", ()), key=lambda each: each.get("look_seconds", 1e9))
+    return [(str(each["name"]), *(
+        f"{each[key] * 1e6:.2f}" if key in each else "-"
+        for key in ("look_seconds", *(f"{regime}_seconds" for regime in _REGIMES))),
+        str(each.get("problem", "")).partition("\n")[0]) for each in rows]
 
 
 def _figure(value: float | None, how: str) -> str:

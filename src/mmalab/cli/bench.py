@@ -44,7 +44,7 @@ def bench(
         raise UsageError(f"bench {what}", "is nothing to measure", legal="gemm")
 
     from mmalab.bench import Plan
-    from mmalab.bench.record import describe, rows_of, save
+    from mmalab.bench.record import candidates_of, describe, rows_of, save
 
     plan = Plan(burst, sustained, seed)
     if min(burst, sustained) < 0 or not plan.regimes():
@@ -67,6 +67,11 @@ def bench(
         print_json(record)
     else:
         say(table(rows_of(records), _HEAD))
+        for each in records:
+            if len(each["row"]["arguments"]) > 1 and "ours_candidates" in each:
+                say("", each["row"]["title"], table(
+                    candidates_of(each), ("candidate", "us", "burst us", "sustained us", "problem"),
+                    indent="  "))
     if any("problem" in each for each in records):
         raise typer.Exit(1)
 
