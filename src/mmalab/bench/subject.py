@@ -48,8 +48,8 @@ def problem_of(kernel: Kernel) -> Problem:
         UsageError: it is no product of ``a``, ``b`` and ``c`` (M x K, N x K, M x N).
     """
     params = {param.name: param for param in kernel.params}
-    if set(params) < {"a", "b", "c"}:
-        raise UsageError(f"kernel {kernel.name}", "has no parameters a, b and c",
+    if set(params) != {"a", "b", "c"}:
+        raise UsageError(f"kernel {kernel.name}", f"takes {', '.join(params)}, not a, b and c",
                          legal="a kernel whose gemm() is C = A x B^T", where="mmalab.bench")
     a, b, c = (params[name] for name in "abc")
     (m, k), (n, other) = a.shape, b.shape
