@@ -38,6 +38,7 @@ VERBS: dict[str, str] = {
     "check": "Static findings in a PTX file.",
     "run": "Execute a kernel on the CPU, with the chip's own arithmetic.",
     "asm": "Assemble for one or more chips: opcodes, registers, loops, native or emulated.",
+    "atlas": "What every installed assembler accepts, and what it makes of it.",
     "sass": "Read a cubin: instructions, loops, work per instruction.",
     "gemm": "Run a matrix product with a kernel of ours.",
     "bench": "Time our kernels on the GPU against the best of cublasLt.",
