@@ -53,7 +53,8 @@ def at_address(cuda: Any, made: TensorMap, address: int) -> bytes:
 
 def _driver_bytes(cuda: Any, made: TensorMap, address: int) -> bytes:
     head = (cuda.CUtensorMapDataType(made.element.driver), made.rank, address,
-            _wide(cuda, made.dims), _wide(cuda, made.strides))
+            # a tensor of rank 1 has no strides, but the driver wants a pointer
+            _wide(cuda, made.dims), _wide(cuda, made.strides or (16,)))
     steps = [cuda.cuuint32_t(step) for step in made.element_strides]
     tail = (cuda.CUtensorMapInterleave(INTERLEAVES.index(made.interleave)),
             cuda.CUtensorMapSwizzle(made.swizzle_mode.driver),
