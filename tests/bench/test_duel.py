@@ -10,11 +10,13 @@ import pytest
 from fake_bed import FakeBed, FakeSubject
 
 from mmalab.bench import duel as module
-from mmalab.bench.bed import BURST, SUSTAINED
+from mmalab.bench.bed import BURST, SUSTAINED, Block
 from mmalab.bench.duel import Plan, duel
+from mmalab.bench.power import Reading
 from mmalab.bench.problem import Problem
 from mmalab.bench.record import candidates_of, markdown, rows_of, save
 from mmalab.bench.select import select
+from mmalab.bench.summary import steady
 from mmalab.bench.verify import Check
 from mmalab.errors import ToolError
 
@@ -73,7 +75,8 @@ def test_a_duel_is_interleaved_and_recorded(checked: list[str]) -> None:
     ours = [FakeSubject("ours", 1.5e-3, hot=1.1)]
     theirs = [FakeSubject("#0 theirs", 1.6e-3, hot=1.2)]
     found = duel(bed, ours, theirs, Plan(burst=3, sustained=2), seed=1)  # type: ignore[arg-type]
-    assert sorted(checked) == ["#0 theirs", "ours"]
+    assert sorted(checked[:2]) == ["#0 theirs", "ours"]
+    assert checked[2:] == ["ours"]  # once more afterwards
     blocks = [name for kind, name in bed.log if kind == "burst"][-6:]
     assert blocks == ["ours", "#0 theirs", "#0 theirs", "ours", "ours", "#0 theirs"]
     assert found["burst"]["ratio"]["median"] == pytest.approx(1.6 / 1.5, rel=2e-3)
@@ -99,6 +102,19 @@ def test_nothing_wrong_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
         duel(bed, [FakeSubject("ours", 1e-3)], [FakeSubject("theirs", 1e-3)],  # type: ignore[arg-type]
              Plan(1, 0), seed=1)
     assert not any(kind == "heat burst" for kind, _ in bed.log)
+
+
+def block(seconds: float, *reasons: str) -> Block:
+    return Block("x", "sustained", seconds, 1, 1400.0, Reading(700.0, 700.0, 1400.0, reasons, 9))
+
+
+def test_pairs_in_another_state_of_the_chip_do_not_count() -> None:
+    """Throttled for another reason, in either block: the pair is left out; idle says nothing."""
+    cap, hot = "software power cap", "hardware thermal"
+    ours = [block(1, cap), block(1, cap), block(1, cap, "idle"), block(1, cap)]
+    theirs = [block(1, cap), block(1, cap, hot), block(1, cap), block(1, cap)]
+    assert steady({"ours": ours, "baseline": theirs}) == [0, 2, 3]
+    assert steady({"ours": [block(1)], "baseline": [block(1, hot)]}) == [0]
 
 
 @pytest.mark.usefixtures("checked")

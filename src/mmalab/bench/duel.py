@@ -9,19 +9,18 @@ the record: each block with its seconds, clock, power and reasons.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from mmalab.bench.arena import Arena, arena
 from mmalab.bench.bed import BURST, SUSTAINED, Bed, Block, Graph, Regime, bed
-from mmalab.bench.ceilings import class_per_clock, per_clock
 from mmalab.bench.cublaslt import CublasSubject
-from mmalab.bench.problem import Problem
 from mmalab.bench.row import Row, make_kernel
 from mmalab.bench.select import Selection, select
-from mmalab.bench.statistics import median, order, ratio, spread
+from mmalab.bench.statistics import order, ratio
 from mmalab.bench.subject import KernelSubject, Subject, problem_of
+from mmalab.bench.summary import steady, summary
 from mmalab.bench.verify import verify
 from mmalab.device.gpu import Gpu, open_gpu
 from mmalab.errors import MmalabError, ToolError
@@ -96,16 +95,26 @@ def duel(table: Bed, ours: Sequence[Subject], theirs: Sequence[Subject], plan: P
     record: dict[str, Any] = {f"{side}_candidates": chosen.rows for side, chosen in sides.items()}
     winners = {subject.name: subject for chosen in sides.values()
                for subject in chosen.winners.values()}
-    record["checks"] = [verify(table.arena, subject, seed).as_dict()
-                        for subject in winners.values()]
-    wrong = [check for check in record["checks"] if check["problem"]]
-    if wrong:
-        raise ToolError(wrong[0]["subject"], wrong[0]["problem"],
-                        legal="a result that is right before it is timed",
-                        where="mmalab.bench.verify")
+    record["checks"] = [_checked(table, subject, seed) for subject in winners.values()]
     for regime, pairs in regimes:
         record[regime.name] = _regime(table, sides, regime, pairs, seed)
+    # Once more on the chip as the timing has left it: a race may need the heat.
+    own = {subject.name: subject for subject in sides["ours"].winners.values()}
+    record["checks_after"] = [_checked(table, subject, seed + 1) for subject in own.values()]
     return record
+
+
+def _checked(table: Bed, subject: Subject, seed: int) -> dict[str, Any]:
+    """The check of one subject.
+
+    Raises:
+        ToolError: it is wrong.
+    """
+    check = verify(table.arena, subject, seed)
+    if check.problem:
+        raise ToolError(subject.name, check.problem, legal="a result that is right",
+                        where="mmalab.bench.verify")
+    return check.as_dict()
 
 
 def _regime(table: Bed, sides: Mapping[str, Selection[Any]], regime: Regime, pairs: int,
@@ -118,13 +127,16 @@ def _regime(table: Bed, sides: Mapping[str, Selection[Any]], regime: Regime, pai
     for letter in order(pairs):
         side = names["AB".index(letter) % len(names)]
         blocks[side].append(table.block(graphs[side], regime))
-    found: dict[str, Any] = {}
-    for side, seen in blocks.items():
+    pairs_that_count = steady(blocks)
+    found: dict[str, Any] = {"pairs_left_out": len(blocks[names[0]]) - len(pairs_that_count)}
+    for side, every in blocks.items():
+        seen = [every[at] for at in pairs_that_count]
         facts = dict(sides[side].winners[regime.name].facts)
         found[side] = summary(table.arena.problem, table.gpu.chip, table.sms, graphs[side].kernels,
-                              seen, str(facts.get("unit", ""))) | {"facts": facts}
+                              seen, str(facts.get("unit", ""))) | {
+            "facts": facts, "blocks": [block.as_dict() for block in every]}
     if len(names) == 2:
-        seconds = [[block.seconds for block in blocks[side]] for side in names]
+        seconds = [[blocks[side][at].seconds for at in pairs_that_count] for side in names]
         found["ratio"] = asdict(ratio(*seconds, seed=seed))
     return found
 
@@ -134,38 +146,3 @@ def _graph(table: Bed, chosen: Selection[Any], regime: Regime) -> Graph:
     key = f"{regime.name}_seconds"
     each = next(row[key] for row in chosen.rows if row["name"] == subject.name)
     return table.fitting(subject, regime.graph, each)
-
-
-def summary(problem: Problem, chip: str, sms: int, kernels: Sequence[str],
-            blocks: Sequence[Block], unit: str = "") -> dict[str, Any]:
-    """The medians of one subject's blocks, with every block behind them.
-
-    ``share`` is of the tensor peak at the clock that the SMs counted, ``class_share`` of what the
-    subject's class of instructions reaches there at most (None: the peak), ``bandwidth`` counts A,
-    B and C once; ``joules_per_tflop`` is mean power over rate.
-    """
-    seconds = median([block.seconds for block in blocks])
-    rate = problem.flops / seconds / 1e12
-    mhz = _median(blocks, lambda block: block.mhz)
-    watts = _median(blocks, lambda block: block.reading.watts)
-    peak, ceiling = per_clock(problem, chip), class_per_clock(problem, chip, unit)
-    return {
-        "subject": blocks[0].subject, "kernels": list(kernels), "seconds": seconds,
-        "tflops": rate, "bandwidth": problem.bytes / seconds / 1e12,
-        "spread": spread([block.seconds for block in blocks]), "mhz": mhz,
-        "nvml_mhz": _median(blocks, lambda block: block.reading.nvml_mhz), "watts": watts,
-        "share": _share(rate, sms, peak, mhz), "class_share": _share(rate, sms, ceiling, mhz),
-        "joules_per_tflop": None if watts is None else watts / rate,
-        "reasons": sorted({reason for block in blocks for reason in block.reading.reasons}),
-        "blocks": [block.as_dict() for block in blocks],
-    }
-
-
-def _share(tflops: float, sms: int, per_clock: int | None, mhz: float | None) -> float | None:
-    return tflops * 1e6 / (sms * per_clock * mhz) if per_clock and mhz else None
-
-
-def _median(blocks: Sequence[Block], value: Callable[[Block], float | None]) -> float | None:
-    known = [found for found in map(value, blocks) if found is not None]
-    return median(known) if known else None
-

@@ -103,7 +103,9 @@ def _rate(side: Mapping[str, Any]) -> str:
 def _ratio(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
-    return f"{found['median']:.3f} [{found['low']:.3f}, {found['high']:.3f}] n={found['pairs']}"
+    equal = " (undecided)" if found["low"] <= 1 <= found["high"] else ""
+    return (f"{found['median']:.3f} [{found['low']:.3f}, {found['high']:.3f}] "
+            f"n={found['pairs']}{equal}")
 
 
 def candidates_of(row: Mapping[str, Any]) -> list[tuple[str, ...]]:
