@@ -5,12 +5,12 @@ which bytes a box has in global memory, ``shared`` where they lie in shared memo
 """
 
 from mmalab.tensormap.cut import Block, Cut, cut
-from mmalab.tensormap.elements import ELEMENTS, SWIZZLES, Element, SwizzleMode
+from mmalab.tensormap.elements import ELEMENTS, NAN_FILL, SWIZZLES, Element, SwizzleMode
 from mmalab.tensormap.encoding import MAP_BYTES
 from mmalab.tensormap.shared import Arrangement, arrange
 from mmalab.tensormap.tensor_map import Im2col, TensorMap
 
 __all__ = [
-    "ELEMENTS", "MAP_BYTES", "SWIZZLES", "Arrangement", "Block", "Cut", "Element", "Im2col",
-    "SwizzleMode", "TensorMap", "arrange", "cut",
+    "ELEMENTS", "MAP_BYTES", "NAN_FILL", "SWIZZLES", "Arrangement", "Block", "Cut", "Element",
+    "Im2col", "SwizzleMode", "TensorMap", "arrange", "cut",
 ]

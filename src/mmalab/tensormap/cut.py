@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["Block", "Cut", "cut"]
 
 _WHERE = "PTX ISA, cp.async.bulk.tensor"
+_MEASURED = "measured on an H200: CUDA_ERROR_ILLEGAL_INSTRUCTION"
+#: Where the innermost coordinate may point, in bytes.
+_ALIGNED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Cut:
 
 
 def cut(made: TensorMap, coordinates: Sequence[int], *, load: str = "tile",
-        offsets: Sequence[int] = ()) -> Cut:
+        offsets: Sequence[int] = (), whole: bool = False) -> Cut:
     """The box of `made` at `coordinates`, innermost first.
 
     Args:
@@ -77,6 +80,7 @@ def cut(made: TensorMap, coordinates: Sequence[int], *, load: str = "tile",
             (a column and four rows).
         load: the word of the instruction: ``tile``, ``im2col`` ...
         offsets: its im2col offsets.
+        whole: also what a store writes beyond the inner size, up to a multiple of 16 bytes.
 
     Raises:
         UsageError: the coordinates do not fit the map, or the word does not fit the map's mode.
@@ -84,15 +88,16 @@ def cut(made: TensorMap, coordinates: Sequence[int], *, load: str = "tile",
     _check(made, coordinates, load)
     if load in ("tile::gather4", "tile::scatter4"):
         column, *rows = coordinates
-        blocks = [_tile(made, (column, row), (made.box[0], 1)) for row in rows]
+        blocks = [_tile(made, (column, row), (made.box[0], 1), whole=whole) for row in rows]
         found = [Block(b.start, b.shape, b.strides, (slice(i, i + 1), b.at[1]))
                  for i, b in enumerate(blocks) if b is not None]
         return Cut((4, made.element.global_bytes(made.box[0])), tuple(found))
     if made.im2col_box is not None:
-        return _columns(made, made.im2col_box, coordinates, offsets)
+        return _columns(made, made.im2col_box, coordinates, offsets, whole=whole)
     counts = made.counts
-    block = _tile(made, coordinates, counts)
-    shape = (*counts[:0:-1], made.element.global_bytes(counts[0]))
+    block = _tile(made, coordinates, counts, whole=whole)
+    shape = ((*counts[::-1], made.slice_bytes) if made.slice_bytes
+             else (*counts[:0:-1], made.element.global_bytes(counts[0])))
     return Cut(shape, () if block is None else (block,))
 
 
@@ -114,12 +119,13 @@ def _check(made: TensorMap, coordinates: Sequence[int], load: str) -> None:
     if made.im2col_box and wide != asked:
         raise UsageError(f"a copy of mode .{load}", f"the tensor map's mode is {wide or 'im2col'}",
                          where=_WHERE)
-    if made.element.narrow and coordinates[0] * made.element.bits % (
-            128 * made.element.bits if made.element.pads else 8):
-        unit = 128 if made.element.pads else 2
+    unit = 128 if made.element.pads else _ALIGNED * 8 // made.element.bits
+    if coordinates[0] % unit and not made.slice_bytes:
         raise UsageError(f"coordinate {coordinates[0]} of {made.dtype}",
-                         f"the first one is no multiple of {unit}",
-                         legal=str(coordinates[0] // unit * unit), where=_WHERE)
+                         f"the first one is no multiple of {unit}: the chip copies 16 bytes at"
+                         " least, and faults",
+                         legal=f"{coordinates[0] // unit * unit} or"
+                         f" {coordinates[0] // unit * unit + unit}", where=_MEASURED)
 
 
 def _inside(start: int, step: int, count: int, size: int) -> tuple[int, int]:
@@ -129,15 +135,18 @@ def _inside(start: int, step: int, count: int, size: int) -> tuple[int, int]:
     return low, max(low, high)
 
 
-def _tile(made: TensorMap, coordinates: Sequence[int], counts: Sequence[int]) -> Block | None:
+def _tile(made: TensorMap, coordinates: Sequence[int], counts: Sequence[int], *,
+          whole: bool) -> Block | None:
     """The part of a box that lies in the tensor."""
-    kind = made.element
-    low, high = _inside(coordinates[0], 1, counts[0], made.dims[0])
-    start = (coordinates[0] + low) * kind.bits // 8
-    shape, strides = [(high - low) * kind.bits // 8], [1]
-    at = [slice(low * kind.bits // 8, high * kind.bits // 8)]
-    for axis in range(1, len(counts)):
-        step, stride = made.element_strides[axis], made.strides[axis - 1]
+    if made.slice_bytes:  # the innermost axis is a whole slice of channels
+        low, high, start, first = 0, made.slice_bytes, 0, 0
+    else:
+        low, high = _inner(made, coordinates[0], counts[0], whole=whole)
+        start, first = coordinates[0] * made.element.bits // 8 + low, 1
+    shape, strides, at = [high - low], [1], [slice(low, high)]
+    steps = (made.slice_bytes, *made.strides)
+    for axis in range(first, len(counts)):
+        step, stride = made.element_strides[axis], steps[axis]
         low, high = _inside(coordinates[axis], step, counts[axis], made.dims[axis])
         start += (coordinates[axis] + low * step) * stride
         shape.append(high - low)
@@ -148,21 +157,29 @@ def _tile(made: TensorMap, coordinates: Sequence[int], counts: Sequence[int]) ->
     return Block(start, tuple(shape[::-1]), tuple(strides[::-1]), tuple(at[::-1]))
 
 
+def _inner(made: TensorMap, start: int, count: int, *, whole: bool) -> tuple[int, int]:
+    """The bytes of a row of `count` elements that lie in the tensor; with `whole`, all 16 of those
+    of which the first does."""
+    bits = made.element.bits
+    low, high = (k * bits // 8 for k in _inside(start, 1, count, made.dims[0]))
+    if whole and high > low:
+        high = min(-(-high // _ALIGNED) * _ALIGNED, count * bits // 8)
+    return low, high
+
+
 # --- im2col ---------------------------------------------------------------------------------------
 
 def _columns(made: TensorMap, corner: Im2col, coordinates: Sequence[int],
-             offsets: Sequence[int]) -> Cut:
-    channels = corner.channels
-    low, high = _inside(coordinates[0], 1, channels, made.dims[0])
-    size = made.element.bits // 8
-    inner = (coordinates[0] + low) * size
+             offsets: Sequence[int], *, whole: bool) -> Cut:
+    low, high = _inner(made, coordinates[0], corner.channels, whole=whole)
+    inner = coordinates[0] * made.element.bits // 8 + low
     blocks = []
     if high > low:
         for first, count, start, stride in _runs(made, corner, coordinates, offsets):
-            blocks.append(Block(start + inner, (count, (high - low) * size), (stride, 1),
-                                (slice(first, first + count), slice(low * size, high * size))))
-    pixels = _pixels(corner, offsets)
-    return Cut((pixels, channels * size), tuple(blocks))
+            blocks.append(Block(start + inner, (count, high - low), (stride, 1),
+                                (slice(first, first + count), slice(low, high))))
+    return Cut((_pixels(corner, offsets), made.element.global_bytes(corner.channels)),
+               tuple(blocks))
 
 
 def _pixels(corner: Im2col, offsets: Sequence[int]) -> int:
@@ -178,7 +195,7 @@ def _runs(made: TensorMap, corner: Im2col, coordinates: Sequence[int], offsets: 
     lower = dict(zip(axes, corner.lower, strict=True))
     upper = {axis: made.dims[axis] - 1 + value
              for axis, value in zip(axes, corner.upper, strict=True)}
-    shift = dict(zip(axes, offsets, strict=True))
+    shift = dict(zip(axes, offsets, strict=False))  # a store has none
     at, done = list(coordinates), 0
     while done < corner.pixels:
         step = made.element_strides[1]

@@ -21,9 +21,13 @@ import numpy as np
 from mmalab.errors import UsageError
 from mmalab.layouts import TMA_SWIZZLES, Swizzle
 
-__all__ = ["ELEMENTS", "SWIZZLES", "Element", "SwizzleMode", "element", "element_of", "swizzle"]
+__all__ = ["ELEMENTS", "NAN_FILL", "SWIZZLES", "Element", "SwizzleMode", "element", "element_of",
+           "swizzle"]
 
 _WHERE = "mmalab.TensorMap"
+#: The 16 bits that fill what lies outside the tensor with ``fill="nan"``, in every floating type
+#: (measured on an H200).
+NAN_FILL = 0x7FF7
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +43,6 @@ class Element:
     floating: bool = False
     tf32: bool = False
     pads: int = 0
-    #: The word that fills what lies outside the tensor with ``fill="nan"``.
-    nan: int = 0
-    #: What reductions and the words themselves are read as.
-    word: str = ""
 
     @property
     def narrow(self) -> bool:
@@ -61,13 +61,13 @@ class Element:
 _TABLE = (
     Element("u8", 0, 0, 0, 8), Element("u16", 1, 1, 1, 16), Element("u32", 2, 2, 2, 32),
     Element("s32", 3, 3, 3, 32), Element("u64", 4, 4, 4, 64), Element("s64", 5, 5, 5, 64),
-    Element("f16", 6, 6, 6, 16, floating=True, nan=0x7FFF),
-    Element("f32", 7, 7, 7, 32, floating=True, nan=0x7FFFFFFF),
-    Element("f32.ftz", 10, 8, 8, 32, floating=True, nan=0x7FFFFFFF),
-    Element("f64", 8, 9, 9, 64, floating=True, nan=0x7FFFFFFFFFFFFFFF),
-    Element("bf16", 9, 10, 10, 16, floating=True, nan=0x7FFF),
-    Element("tf32", 11, 7, 11, 32, floating=True, tf32=True, nan=0x7FFFFFFF),
-    Element("tf32.ftz", 12, 8, 12, 32, floating=True, tf32=True, nan=0x7FFFFFFF),
+    Element("f16", 6, 6, 6, 16, floating=True),
+    Element("f32", 7, 7, 7, 32, floating=True),
+    Element("f32.ftz", 10, 8, 8, 32, floating=True),
+    Element("f64", 8, 9, 9, 64, floating=True),
+    Element("bf16", 9, 10, 10, 16, floating=True),
+    Element("tf32", 11, 7, 11, 32, floating=True, tf32=True),
+    Element("tf32.ftz", 12, 8, 12, 32, floating=True, tf32=True),
     Element("b4x16", 13, 11, 13, 4), Element("b4x16_p64", 14, 12, 14, 4, pads=8),
     Element("b6x16_p32", 15, 13, 15, 6, pads=4),
 )
@@ -129,6 +129,11 @@ class SwizzleMode:
     span: int
     align: int = 7
     flips: bool = False
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from one row of a box to the next (measured on an H200; 96B: inferred)."""
+        return 128 if self.code > 2 else self.span
 
     @property
     def repeat(self) -> int:

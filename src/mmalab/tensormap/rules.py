@@ -72,7 +72,8 @@ def check_span(made: TensorMap, size: int) -> None:
         UsageError: it begins before them or ends behind them.
     """
     last = sum((n - 1) * step for n, step in zip(made.dims[1:], made.strides, strict=True))
-    end = made.offset + last + made.element.global_bytes(made.dims[0])
+    end = made.offset + last + (made.dims[0] * made.slice_bytes
+                                or made.element.global_bytes(made.dims[0]))
     if made.offset < 0 or end > size:
         raise UsageError(f"dims {made.dims}, strides {made.strides}, offset {made.offset}",
                          f"reach bytes {made.offset} to {end} of an array of {size}",

@@ -1,9 +1,10 @@
 """Where the bytes of a box lie in shared memory: the swizzle, and the padding of narrow types.
 
 A swizzle exchanges units of 16 bytes (8 where it flips halves) by bits of their *absolute* shared
-address, so the arrangement depends on the destination's place within 1024 bytes::
+address, so the arrangement depends on the destination's place within 1024 bytes. Its rows are as
+far apart as its span is wide, also where the box is narrower; what lies between keeps its bytes::
 
-    128B: the second 16 bytes of row 3 of a 128-byte-wide box at a multiple of 1024
+    128B: the second 16 bytes of row 3 of a box at a multiple of 1024
           offset 3 * 128 + 1 * 16, of which bits 6:4 ^= 3: offset 3 * 128 + 2 * 16
 """
 
@@ -93,17 +94,20 @@ def _packed(units: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 @lru_cache(maxsize=64)
-def _arrange(size: int, name: str, pads: int, phase: int, *, spread: bool) -> Arrangement:
+def _arrange(rows: int, width: int, name: str, pads: int, phase: int, *,
+             spread: bool) -> Arrangement:
     mode = swizzle(name)
     unit = 8 if mode.flips else _CHUNK
     if name == "none":
-        return Arrangement(size, unit, unit - pads, None, 0, size, spread)
-    plain = phase + np.arange(0, size, unit)
-    offsets = np.asarray(mode.place(plain), np.int64) - phase
+        return Arrangement(rows * width, unit, unit - pads, None, 0, rows * width, spread)
+    plain = np.arange(rows)[:, None] * mode.pitch + np.arange(0, width, unit)
+    offsets = np.asarray(mode.place(plain.reshape(-1) + phase), np.int64) - phase
     low, high = int(offsets.min()), int(offsets.max()) + unit
-    return Arrangement(size, unit, unit - pads, offsets, low, high, spread)
+    return Arrangement(rows * width, unit, unit - pads, offsets, low, high, spread)
 
 
-def arrange(size: int, swizzle_name: str, kind: Element, address: int) -> Arrangement:
-    """The arrangement of `size` bytes of shared memory at `address` (a multiple of 16)."""
-    return _arrange(size, swizzle_name, kind.pads, address % _PERIOD, spread=kind.bits == 6)
+def arrange(rows: int, width: int, swizzle_name: str, kind: Element, address: int) -> Arrangement:
+    """The arrangement of `rows` rows of `width` bytes of shared memory at `address` (a multiple of
+    16)."""
+    return _arrange(rows, width, swizzle_name, kind.pads, address % _PERIOD,
+                    spread=kind.bits == 6)

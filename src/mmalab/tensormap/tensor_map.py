@@ -88,7 +88,7 @@ class TensorMap:
         Raises:
             UsageError: a limit of cuTensorMapEncodeTiled is not kept.
         """
-        given, kind, sizes, steps = _tensor(array, dims, strides, dtype)
+        given, kind, sizes, steps = _tensor(array, dims, strides, dtype, interleave)
         ones = (1,) * len(sizes)
         made = cls(given, kind.name, sizes, steps, _whole("box", box),
                    ones if element_strides is None else _whole("element_strides", element_strides),
@@ -107,7 +107,7 @@ class TensorMap:
         Raises:
             UsageError: a limit of cuTensorMapEncodeIm2col is not kept.
         """
-        given, kind, sizes, steps = _tensor(array, dims, strides, dtype)
+        given, kind, sizes, steps = _tensor(array, dims, strides, dtype, interleave)
         ones = (1,) * len(sizes)
         corner = Im2col(_whole("lower", lower), _whole("upper", upper),
                         _integer("channels", channels), _integer("pixels", pixels), wide)
@@ -134,17 +134,31 @@ class TensorMap:
         return swizzle(self.swizzle)
 
     @property
+    def slice_bytes(self) -> int:
+        """Bytes of the channels that lie next to each other in an interleaved tensor, 0 in others.
+
+        Such a tensor is (N, C / slice, D, H, W, slice): its dimensions begin with W, each pixel of
+        which is a slice, and the last but one counts slices (measured on an H200).
+        """
+        return {"none": 0, "16B": 16, "32B": 32}.get(self.interleave, 0)
+
+    @property
     def counts(self) -> tuple[int, ...]:
         """Elements that a copy brings, by dimension, innermost first."""
         if self.im2col_box is not None:
             return self.im2col_box.channels, self.im2col_box.pixels
-        inner = self.element_strides[0] if self.interleave != "none" else 1
-        steps = (inner, *self.element_strides[1:])
-        return tuple(-(-size // step) for size, step in zip(self.box, steps, strict=True))
+        if self.interleave == "none":
+            steps = (1, *self.element_strides[1:])
+            return tuple(-(-size // step) for size, step in zip(self.box, steps, strict=True))
+        found = [-(-n // step) for n, step in zip(self.box, self.element_strides, strict=True)]
+        found[-2] = 1  # whatever the box says, one slice of channels
+        return tuple(found)
 
     @property
     def box_bytes(self) -> int:
         """Bytes of one copy in shared memory, which its mbarrier counts."""
+        if self.slice_bytes:
+            return self.slice_bytes * prod(self.counts)
         inner, *outer = self.counts
         return self.element.shared_bytes(inner) * prod(outer)
 
@@ -192,7 +206,8 @@ def _checked(made: TensorMap) -> TensorMap:
 # --- from the caller's arguments ------------------------------------------------------------------
 
 def _tensor(array: Any, dims: Sequence[int] | None, strides: Sequence[int] | None,
-            dtype: str | None) -> tuple[NDArray[Any], Element, tuple[int, ...], tuple[int, ...]]:
+            dtype: str | None, interleave: str,
+            ) -> tuple[NDArray[Any], Element, tuple[int, ...], tuple[int, ...]]:
     """The array, its element type, sizes (innermost first) and strides in bytes."""
     if not isinstance(array, np.ndarray):
         array = np.asarray(array)
@@ -201,14 +216,28 @@ def _tensor(array: Any, dims: Sequence[int] | None, strides: Sequence[int] | Non
         sizes = _own_dims(array, kind)
         steps = tuple(array.strides[::-1][1:]) if strides is None else _whole("strides", strides)
         _check_own_strides(array, strides)
-        return array, kind, sizes, steps
+        return (array, kind, *_interleaved(interleave, array, sizes, steps))
     sizes = _whole("dims", dims)
     if strides is not None:
         return array, kind, sizes, _whole("strides", strides)
-    pitches = [kind.global_bytes(sizes[0])]
+    unit = {"16B": 16, "32B": 32}.get(interleave)
+    pitches = [sizes[0] * unit if unit else kind.global_bytes(sizes[0])]
     for size in sizes[1:]:
         pitches.append(pitches[-1] * size)
     return array, kind, sizes, tuple(pitches[:-1])
+
+
+def _interleaved(interleave: str, array: NDArray[Any], sizes: tuple[int, ...],
+                 steps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The sizes without the slice of channels, where the array has one as its last axis."""
+    unit = {"16B": 16, "32B": 32}.get(interleave)
+    if unit is None:
+        return sizes, steps
+    if array.ndim < 2 or array.shape[-1] * array.itemsize != unit or steps[0] != unit:
+        raise UsageError(f"an array of shape {array.shape} with interleave {interleave}",
+                         f"the last axis is no slice of {unit} bytes", where=_WHERE,
+                         legal=f"(N, C / {unit // array.itemsize}, H, W, {unit // array.itemsize})")
+    return sizes[1:], steps[1:]
 
 
 def _own_dims(array: NDArray[Any], kind: Element) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.memory import Extent
 from mmalab.errors import UsageError
 from mmalab.isa.targets import target as target_row
-from mmalab.tensormap import MAP_BYTES, Arrangement, Block, Cut, TensorMap, arrange, cut
+from mmalab.tensormap import MAP_BYTES, NAN_FILL, Arrangement, Block, Cut, TensorMap, arrange, cut
 
 __all__ = ["map_at"]
 
@@ -96,8 +96,8 @@ class _Box:
                           (*block.strides[:-1], size))
 
 
-def _box(issue: Issue, *, write: bool) -> _Box:
-    """The box that the lane names.
+def _box(issue: Issue, *, write: bool, whole: bool = False) -> _Box:
+    """The box that the lane names; `whole`: with all that a store writes.
 
     Raises:
         Illegal: coordinates or map against the rules, or bytes outside the map's buffer.
@@ -105,7 +105,7 @@ def _box(issue: Issue, *, write: bool) -> _Box:
     made = map_at(issue, issue.generic("map"))
     try:
         found = cut(made, issue.coordinates, load=issue.modifiers.get("load", "tile").removesuffix(
-            "_no_offs"), offsets=issue.offsets)
+            "_no_offs"), offsets=issue.offsets, whole=whole)
     except UsageError as error:
         raise told(error) from None
     if not found.blocks:
@@ -190,8 +190,7 @@ def _image(issue: Issue) -> _Bytes:
     made = box.map
     image = np.zeros(box.cut.shape, np.uint8)
     if made.fill == "nan" and not box.cut.whole:
-        word = np.array([made.element.nan], f"u{made.element.bits // 8}")
-        image.reshape(-1).view(word.dtype)[:] = word
+        image.reshape(-1).view(np.uint16)[:] = NAN_FILL
     for block in box.cut.blocks:
         image[block.at] = box.view(block)
         issue.machine.counters["global.bytes.read"] += prod(block.shape)
@@ -207,7 +206,8 @@ def _shared_bytes(box: _Box) -> int:
 
 def _arranged(issue: Issue, box: _Box, place: Extent, size: int) -> Arrangement:
     """How the box lies at one place; the swizzle must not carry it out of shared memory."""
-    how = arrange(size, box.map.swizzle, box.map.element, issue.offset(place))
+    rows = prod(box.cut.shape[:-1])
+    how = arrange(rows, size // rows, box.map.swizzle, box.map.element, issue.offset(place))
     if place.at + how.low < place.low or place.at + how.high > place.high:
         raise issue.outside(f"a box with swizzle {box.map.swizzle}", issue.offset(place), size,
                             "shared memory of the CTA")
@@ -217,6 +217,7 @@ def _arranged(issue: Issue, box: _Box, place: Extent, size: int) -> Arrangement:
 # --- stores and reductions ------------------------------------------------------------------------
 
 def _store(issue: Issue) -> None:
+    _box(issue, write=True, whole=True)  # beyond the tensor too nothing may be hurt
     box = _box(issue, write=True)
     _check_store(issue, box.map)
     size = _shared_bytes(box)
@@ -265,8 +266,8 @@ def _check_source(issue: Issue, box: _Box, source: Extent, how: Arrangement) -> 
 
 
 def _write(issue: Issue, packed: _Bytes) -> None:
-    """Write or combine the box's part of the tensor."""
-    box = _box(issue, write=True)
+    """Write or combine the box's part of the tensor, in whole 16 bytes."""
+    box = _box(issue, write=True, whole=True)
     if packed.size != prod(box.cut.shape):
         raise Illegal("illegal-value", f"{issue.name} of {packed.size} bytes",
                       "its tensor map has another box now", where=f"PTX ISA, {issue.name}")
