@@ -85,7 +85,7 @@ def _entry(machine: Machine, row: int, status: Status, lanes: np.ndarray[Any, An
         site = wait["site"]
         if "explain" in wait:
             waits = wait["explain"](row)
-            because = _warpgroup_words(waits)
+            because = _pool_words(waits) if "setmaxnreg" in waits else _warpgroup_words(waits)
         else:
             waits = machine.mbarriers.explain(
                 Lanes(machine, site, np.array([row]), lanes[None]), wait)
@@ -122,6 +122,13 @@ def _warpgroup_words(waits: dict[str, Any]) -> str:
     return f"wgmma.wait_group waits for the parts of warps {missing}{ended} of the warpgroup"
 
 
+def _pool_words(waits: dict[str, Any]) -> str:
+    have = ", ".join(map(str, waits["warps_have"]))
+    return (f"setmaxnreg to {waits['setmaxnreg']} waits for {waits['missing_registers']} registers:"
+            f" the pool has {waits['free_registers']} left of {waits['launch_registers']} a thread"
+            f" at launch, the warps have {have}")
+
+
 def _mbarrier_words(waits: dict[str, Any]) -> str:
     if not waits:
         return "a wait on something that is no mbarrier"
@@ -149,6 +156,8 @@ def _release_words(waits: dict[str, Any]) -> str:
         elif waits["pending_bytes"]:
             parts.append(f"an expect_tx of {-waits['pending_bytes']} bytes")
         return " and ".join(parts)
+    if "missing_registers" in waits:
+        return f"{waits['missing_registers']} more registers in the pool"
     if "missing" in waits:
         return f"the arrival of {named_warps(waits['missing'])}"
     if "missing_warps" in waits:

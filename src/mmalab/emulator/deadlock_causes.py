@@ -8,6 +8,7 @@ initial parity  nobody ever arrived, and the waiting warp would go on to produce
                 wait for an empty slot has parity 1, which a fresh mbarrier passes
 parity aliased  the phase that the warp was after has passed: its parity came round again
 count           more arrivals are pending than threads are left that could arrive
+registers       setmaxnreg asks for more than the CTA's pool will ever have
 cycle           the missing warps of a barrier wait themselves, for those that wait for them
 ==============  ==================================================================================
 """
@@ -67,6 +68,8 @@ def causes_of(machine: Machine, waiting: Sequence[_Entry]) -> list[Cause]:
             cause = _of_mbarrier(machine, waiting, number)
             if cause is not None:
                 found.setdefault((cause.kind, waits["address"]), cause)
+        if "setmaxnreg" in waits:
+            found.setdefault(("registers", entry["cta"]), _registers(entry, number))
     for cause in _cycles(machine, waiting):
         found.setdefault((cause.kind, ""), cause)
     return sorted(found.values(), key=lambda cause: not cause.code)
@@ -103,6 +106,17 @@ def _of_mbarrier(machine: Machine, waiting: Sequence[_Entry], number: int) -> Ca
             f"mbarrier.init with {there} arrivals" if there else "an arrival that completes the "
             "phase", entry=number)
     return None
+
+
+def _registers(entry: _Entry, number: int) -> Cause:
+    waits = entry["waits_for"]
+    have = list(waits["warps_have"])
+    have[entry["warp"]] = waits["setmaxnreg"]
+    return Cause(
+        "registers", f"setmaxnreg to {waits['setmaxnreg']} in warp {entry['warp']}: the CTA has "
+        f"{waits['launch_registers'] * len(have)} registers for one lane of each warp, and "
+        f"{sum(have)} would be taken",
+        "smaller increases, or larger decreases in the other warpgroups", entry=number)
 
 
 def _bytes(waits: dict[str, Any], where: str, number: int) -> Cause:

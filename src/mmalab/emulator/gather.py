@@ -26,7 +26,7 @@ __all__ = ["ALIGNED", "MASKED", "Gatherer", "is_aligned"]
 ALIGNED = frozenset({
     "mma.sync", "mma.sp", "wmma.load", "wmma.mma", "wmma.store", "ldmatrix", "stmatrix",
     "movmatrix", "wgmma.fence", "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group",
-    "tensormap.cp_fenceproxy",
+    "tensormap.cp_fenceproxy", "setmaxnreg",
 })
 #: Families with a lane mask as their last operand.
 MASKED = frozenset({

@@ -34,7 +34,7 @@ _BREAKING = frozenset({
     "wmma.store", "ldmatrix", "stmatrix", "movmatrix", "nanosleep",
     "barrier.cluster.arrive", "barrier.cluster.wait", "call.jump", "call.return",
     "tensormap.cp_fenceproxy",
-    "wgmma.fence", "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group",
+    "wgmma.fence", "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group", "setmaxnreg",
 })
 _MAX_INSTRUCTIONS = 1 << 28
 #: The limit of a small grid, per warp: what loops for ever there ends in seconds.

@@ -23,6 +23,7 @@ from mmalab.emulator.kinds import check_operands
 from mmalab.emulator.memory import FIRST_BUFFER_TAG, TAG_SHIFT
 from mmalab.emulator.operands import Resolver
 from mmalab.emulator.program import SHARED_START, Op, Program, Site, Target
+from mmalab.emulator.register_pool import launch_registers
 from mmalab.emulator.scope import Reach, Scope, Slots, VariableAt, reachable
 from mmalab.emulator.symbols import (
     FUNCTION_TAG,
@@ -198,7 +199,8 @@ class Lowering:
             static_shared=self.static_end - SHARED_START, dynamic_offset=self.dynamic_offset,
             local_bytes=self.local_end, globals=self._globals(),
             maybe_undefined=undefined_registers(sites, blocks, self.slots.names),
-            required_block=_extent(entry, ".reqntid"), max_block=_extent(entry, ".maxntid"))
+            required_block=_extent(entry, ".reqntid"), max_block=_extent(entry, ".maxntid"),
+            launch_registers=launch_registers(entry, self.module.target))
 
     def _patched(self, site: Site) -> Site:
         operands = tuple(

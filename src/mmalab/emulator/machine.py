@@ -26,6 +26,7 @@ from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.mbarriers import Mbarriers
 from mmalab.emulator.memory import AddressSpace, Fault
 from mmalab.emulator.program import SHARED_START, Program, Reg, Site
+from mmalab.emulator.register_pool import RegisterPool
 from mmalab.emulator.specials import SpecialRegisters
 from mmalab.emulator.state import LaunchShape, State, Status, pack, unpack
 from mmalab.emulator.warpgroups import Warpgroups
@@ -87,6 +88,7 @@ class Machine:
         self.engine = AsyncEngine(self)
         self.mbarriers = Mbarriers(self)
         self.warpgroups = Warpgroups(self)
+        self.registers = RegisterPool(self)
         self.call_stack = CallStack(self)
         self.convergence = Convergence(self)
         #: row -> what its parked lanes wait for.

@@ -1,4 +1,4 @@
-"""Lets the tests of this folder import `duel` and the emulator tests' helpers."""
+"""Lets the tests of this folder import `duel`, the emulator tests' helpers and the litmus set."""
 
 from __future__ import annotations
 
@@ -7,3 +7,4 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "litmus"))

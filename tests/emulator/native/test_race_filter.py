@@ -2,50 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 from emulation import kernel_text
+from litmus_kernels import KERNELS, check_verdict, launch
 
 from mmalab.emulator.run import emulate as run_machine
 from mmalab.sanitizer.quick import _Watch
 from mmalab.sanitizer.quick import emulate as quick
 from mmalab.sanitizer.run import emulate as exact
 
-LITMUS = Path(__file__).parents[2] / "litmus"
-KERNELS = {row["entry"]: row
-           for row in json.loads((LITMUS / "manifest.json").read_text())["kernels"]}
 WORDS = 64
-
-
-def _arguments(row):
-    arrays = []
-    for spec in row["args"]:
-        role, *fields = spec.split(":")
-        if role == "out":
-            shape = tuple(int(n) for n in fields[0].split(","))
-            arrays.append(np.full(shape, 0xDEADBEEF, np.uint32))
-        else:
-            arrays.append(np.load(LITMUS / fields[0]).copy())
-    return arrays
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_litmus_verdicts_of_the_fast_path(name):
     """mmalab.emulate reports what the exact model alone reports, code for code."""
-    row = KERNELS[name]
-    expect = row["expect"]
-    text = (LITMUS / "kernels" / row["file"]).read_text()
-    run = quick(text, _arguments(row), entry=row["entry"], grid=tuple(row["grid"]),
-                block=tuple(row["block"]), dynamic_shared=row["shared"], max_steps=200_000)
-    serious = {f.code: f.severity for f in run.findings if f.severity != "note"}
-    if expect["verdict"] == "clean":
-        assert not serious
-        return
-    assert set(serious) & set(expect["any_of"])
-    assert ("error" if "error" in serious.values() else "warning") == expect["severity"]
+    check_verdict(name, launch(quick, name)[0].findings)
 
 
 # --- random kernels ------------------------------------------------------------------------------

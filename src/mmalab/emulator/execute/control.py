@@ -7,7 +7,7 @@ import numpy as np
 from mmalab.emulator.events import Exit
 from mmalab.emulator.execute.registry import executes
 from mmalab.emulator.lanes import Lanes
-from mmalab.emulator.program import Target
+from mmalab.emulator.program import Imm, Target
 from mmalab.emulator.state import pack
 
 __all__: list[str] = []
@@ -84,7 +84,23 @@ def _return(lanes: Lanes) -> None:
     lanes.jump(lanes.machine.call_stack.back(lanes), lanes.mask)
 
 
-@executes("nanosleep", "pmevent", "pmevent.mask", "setmaxnreg", "griddepcontrol.wait",
+@executes("setmaxnreg")
+def _set_registers(lanes: Lanes) -> None:
+    """A warp that asks for more than the pool has stands here until others gave some."""
+    machine, count = lanes.machine, lanes.operands[0]
+    if not isinstance(count, Imm):
+        raise lanes.refuse("the register count must be an immediate")
+    for position, row in enumerate(lanes.rows.tolist()):
+        active = lanes.mask[position]
+        if not active.any() or machine.registers.change(
+                lanes.site, row, count.word, increase=lanes.modifier("op") == "inc"):
+            continue
+        machine.state.pc[row][active] = lanes.site.index
+        machine.counts[lanes.site.index] -= 1  # it has not been executed yet
+        machine.park(row, active, {"site": lanes.site, "explain": machine.registers.explain})
+
+
+@executes("nanosleep", "pmevent", "pmevent.mask", "griddepcontrol.wait",
           "griddepcontrol.launch_dependents")
 def _nothing(lanes: Lanes) -> None:
     """No time passes, and one grid runs alone."""
