@@ -75,7 +75,7 @@ def test_a_duel_is_interleaved_and_recorded(checked: list[str]) -> None:
     ours = [FakeSubject("ours", 1.5e-3, hot=1.1)]
     theirs = [FakeSubject("#0 theirs", 1.6e-3, hot=1.2)]
     found = duel(bed, ours, theirs, Plan(burst=3, sustained=2), seed=1)  # type: ignore[arg-type]
-    assert sorted(checked[:2]) == ["#0 theirs", "ours"]
+    assert checked[:2] == ["ours", "#0 theirs"]
     assert checked[2:] == ["ours"]  # once more afterwards
     blocks = [name for kind, name in bed.log if kind == "burst"][-6:]
     assert blocks == ["ours", "#0 theirs", "#0 theirs", "ours", "ours", "#0 theirs"]
@@ -92,16 +92,33 @@ def test_a_duel_is_interleaved_and_recorded(checked: list[str]) -> None:
 
 
 def test_nothing_wrong_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong candidate is left out and its check kept; when all are wrong nothing runs."""
     def verify(arena: Any, subject: Any, seed: int) -> Check:
-        wrong = "7 of 64 outputs were never written" if subject.name == "ours" else ""
+        if subject.name == "refuses":
+            raise ToolError("cublasLtMatmul", "not supported (status 15)")
+        wrong = "7 of 64 outputs were never written" if subject.name == "wrong" else ""
         return Check(subject.name, 0.0, 1e-3, 2304, 7 if wrong else 0, None, wrong)
 
     monkeypatch.setattr(module, "verify", verify)
     bed = FakeBed(PROBLEM)
-    with pytest.raises(ToolError, match="ours: 7 of 64 outputs were never written"):
-        duel(bed, [FakeSubject("ours", 1e-3)], [FakeSubject("theirs", 1e-3)],  # type: ignore[arg-type]
+    wrong, right = FakeSubject("wrong", 1e-4), FakeSubject("right", 1e-3)
+    found = duel(bed, [wrong, right], [FakeSubject("refuses", 1e-4),  # type: ignore[arg-type]
+                                       FakeSubject("theirs", 1e-3)], Plan(1, 0), seed=1)
+    assert {name for _, name in bed.log} == {"right", "theirs"}
+    assert found["burst"]["ours"]["subject"] == "right"
+    assert [bool(check["problem"]) for check in found["checks"]] == [True, False, True, False]
+    with pytest.raises(ToolError, match="wrong: 7 of 64 outputs were never written"):
+        duel(FakeBed(PROBLEM), [wrong], [], Plan(1, 0), seed=1)  # type: ignore[arg-type]
+
+
+def test_what_turns_wrong_under_load_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    def verify(arena: Any, subject: Any, seed: int) -> Check:
+        return Check(subject.name, 0.0, 1e-3, 4, 0, None, "" if seed == 1 else "4 samples differ")
+
+    monkeypatch.setattr(module, "verify", verify)
+    with pytest.raises(ToolError, match="ours: 4 samples differ"):
+        duel(FakeBed(PROBLEM), [FakeSubject("ours", 1e-3)], [],  # type: ignore[arg-type]
              Plan(1, 0), seed=1)
-    assert not any(kind == "heat burst" for kind, _ in bed.log)
 
 
 def block(seconds: float, *reasons: str) -> Block:

@@ -7,6 +7,7 @@ import pytest
 
 from mmalab import formats
 from mmalab.bench.arena import rotation
+from mmalab.bench.duel import _made
 from mmalab.bench.problem import OPERANDS, Problem, poison, pool
 from mmalab.bench.row import Row, make_kernel
 from mmalab.bench.subject import problem_of
@@ -91,3 +92,14 @@ def test_kernels_by_name() -> None:
 
 def test_a_row_at_another_size() -> None:
     assert Row("title", 1, 2, 3, "a.b").at(4, 5, 6).title == "4x5x6"
+
+
+@pytest.mark.toolkit
+def test_candidates_that_cannot_be_made_are_named() -> None:
+    """The others are assembled for the chip; without any there is no row."""
+    row = Row("row", 256, 128, 64, "sm80_mma.gemm", ({"stages": 4}, {"stages": 1}, {"colour": 3}))
+    made, refused = _made(row, "sm_90")
+    assert [(at, kernel.facts["stages"]) for at, kernel in made] == [(0, 4)]
+    assert set(refused) == {1, 2}
+    with pytest.raises(UsageError, match="row: has no kernel: "):
+        _made(Row("row", 255, 128, 64, "sm80_mma.gemm"), "sm_90")

@@ -30,11 +30,13 @@ from mmalab.device.driver import call
 from mmalab.device.gpu import Gpu
 from mmalab.device.launch import load
 
-__all__ = ["BURST", "SUSTAINED", "Bed", "Block", "Graph", "Regime", "bed"]
+__all__ = ["BURST", "PATIENCE_S", "SUSTAINED", "Bed", "Block", "Graph", "Regime", "bed"]
 
 #: Nanoseconds that the first probe holds the stream.
 _GATE_NS = 200_000
 _POLL_S = 0.0002
+#: Seconds after which a first launch is given up.
+PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ class Bed:
         """
         for at in range(len(self.arena.sets)):
             subject.enqueue(at)
-        self.gpu.wait(subject.name)
+        self.gpu.wait(subject.name, patience=PATIENCE_S)
         for launches in (2, 16, 128):
             seconds = self.run(self.graph(subject, launches), 1)[0]
             if seconds * launches > 5e-4:

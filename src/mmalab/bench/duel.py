@@ -1,16 +1,20 @@
 """One row measured: ours against the best algorithm of cublasLt, block by block.
 
-What happens, in order: operands on the device; every candidate and every algorithm checked or
-ranked (:mod:`mmalab.bench.select`, :mod:`mmalab.bench.verify`); then per regime the winners of
-that regime in A B B A order (:mod:`mmalab.bench.statistics`). Everything that was seen goes into
-the record: each block with its seconds, clock, power and reasons.
+What happens, in order: operands on the device; every candidate of ours and every algorithm checked
+(:mod:`mmalab.bench.verify`), those that are right ranked (:mod:`mmalab.bench.select`); then per
+regime the winners of that regime in A B B A order (:mod:`mmalab.bench.statistics`); ours checked
+again. Everything that was seen goes into the record: each block with its seconds, clock, power and
+reasons.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from mmalab.bench.arena import Arena, arena
@@ -21,9 +25,13 @@ from mmalab.bench.select import Selection, select
 from mmalab.bench.statistics import order, ratio
 from mmalab.bench.subject import KernelSubject, Subject, problem_of
 from mmalab.bench.summary import steady, summary
-from mmalab.bench.verify import verify
+from mmalab.bench.verify import Check, verify
+from mmalab.device.driver import DriverError
 from mmalab.device.gpu import Gpu, open_gpu
-from mmalab.errors import MmalabError, ToolError
+from mmalab.device.launch import code_target
+from mmalab.errors import MmalabError, ToolError, UsageError
+from mmalab.ptx.kernel import Kernel
+from mmalab.toolchain import assemble, tools
 
 __all__ = ["Plan", "duel", "measure"]
 
@@ -52,23 +60,64 @@ def measure(row: Row, gpu: int = 0, plan: Plan | None = None) -> dict[str, Any]:
     device = open_gpu(gpu)
     device.enter()
     seed = plan.seed if plan.seed is not None else secrets.randbits(32)
-    record: dict[str, Any] = {"row": asdict(row), "seed": seed, "gpu": gpu}
+    record: dict[str, Any] = {"row": asdict(row), "seed": seed, "gpu": gpu, "seconds": {}}
+    watch = _Watch(record["seconds"])
     try:
-        kernels = [make_kernel(row.kernel, row.m, row.n, row.k, arguments)
-                   for arguments in row.arguments]
-        problem = problem_of(kernels[0])
+        kernels, record["refused"] = _made(row, device.chip)
+        problem = problem_of(kernels[0][1])
         record["problem_size"] = {**asdict(problem), "flops": problem.flops,
                                   "bytes": problem.bytes, "title": problem.title}
         with arena(device, problem, seed) as operands, bed(device, operands) as table:
+            watch("operands")
             record["sets"], record["sms"] = len(operands.sets), table.sms
             ours = [KernelSubject(kernel, operands, f"{kernel.name} [{at}]")
-                    for at, kernel in enumerate(kernels)]
+                    for at, kernel in kernels]
             theirs = _baseline(row, device, operands)
-            record |= duel(table, ours, theirs, plan, seed)
+            watch("load")
+            record |= duel(table, ours, theirs, plan, seed, watch)
             record["meter"] = table.meter.problem
     except MmalabError as failed:
         record["problem"] = str(failed)
     return record
+
+
+class _Watch:
+    """Notes how long each part of a row took, in seconds."""
+
+    def __init__(self, notes: dict[str, float]) -> None:
+        self._notes, self._last = notes, time.monotonic()
+
+    def __call__(self, part: str) -> None:
+        now = time.monotonic()
+        self._notes[part], self._last = round(now - self._last, 2), now
+
+
+def _made(row: Row, chip: str) -> tuple[list[tuple[int, Kernel]], dict[int, str]]:
+    """The row's candidates by number, assembled for `chip`, and why others are none."""
+    made: dict[int, Kernel] = {}
+    refused: dict[int, str] = {}
+
+    def attempt(at: int, step: Callable[[], Kernel]) -> None:
+        try:
+            made[at] = step()
+        except MmalabError as failed:
+            made.pop(at, None)
+            refused[at] = str(failed)
+
+    def assembled(kernel: Kernel) -> Kernel:
+        assemble(kernel.ptx, code_target(kernel.target, chip, None))
+        return kernel
+
+    for at, arguments in enumerate(row.arguments):
+        attempt(at, partial(make_kernel, row.kernel, row.m, row.n, row.k, arguments))
+    if tools("ptxas"):
+        # ptxas is a process of its own, and what it made is kept: all at once.
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(attempt, made, [partial(assembled, each) for each in made.values()]))
+    if not made:
+        raise UsageError(row.title, "has no kernel: " + next(iter(refused.values())),
+                         where="mmalab.bench.Row")
+    return sorted(made.items()), refused
 
 
 def _baseline(row: Row, device: Gpu, operands: Arena) -> Sequence[Subject]:
@@ -80,41 +129,61 @@ def _baseline(row: Row, device: Gpu, operands: Arena) -> Sequence[Subject]:
     return [KernelSubject(kernel, operands, f"baseline {kernel.name}")]
 
 
-def duel(table: Bed, ours: Sequence[Subject], theirs: Sequence[Subject], plan: Plan,
-         seed: int) -> dict[str, Any]:
-    """Select, check and time; the results by regime as plain data.
+def duel(table: Bed, ours: Sequence[Subject], theirs: Sequence[Subject], plan: Plan, seed: int,
+         watch: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """Check, select and time; the results by regime as plain data.
 
     Raises:
-        ToolError: a subject that would be timed is wrong.
+        ToolError: nobody of a side is right.
     """
-    regimes = plan.regimes()
-    kinds = [regime for regime, _ in regimes]
-    sides = {"ours": select(table, ours, kinds)}
-    if theirs:
-        sides["baseline"] = select(table, theirs, kinds)
-    record: dict[str, Any] = {f"{side}_candidates": chosen.rows for side, chosen in sides.items()}
-    winners = {subject.name: subject for chosen in sides.values()
-               for subject in chosen.winners.values()}
-    record["checks"] = [_checked(table, subject, seed) for subject in winners.values()]
+    regimes, watch = plan.regimes(), watch or _Watch({})
+    record: dict[str, Any] = {"checks": []}
+    sides: dict[str, Selection[Subject]] = {}
+    for side, subjects in (("ours", ours), ("baseline", theirs)):
+        if subjects:
+            right = _right(table, subjects, seed, record["checks"])
+            watch(f"check {side}")
+            sides[side] = select(table, right, [regime for regime, _ in regimes])
+            record[f"{side}_candidates"] = sides[side].rows
+            watch(f"select {side}")
     for regime, pairs in regimes:
         record[regime.name] = _regime(table, sides, regime, pairs, seed)
+        watch(regime.name)
     # Once more on the chip as the timing has left it: a race may need the heat.
     own = {subject.name: subject for subject in sides["ours"].winners.values()}
-    record["checks_after"] = [_checked(table, subject, seed + 1) for subject in own.values()]
+    record["checks_after"] = []
+    _right(table, list(own.values()), seed + 1, record["checks_after"])
+    if any(check["problem"] for check in record["checks_after"]):
+        raise ToolError(record["checks_after"][0]["subject"], "was right before it was timed, and "
+                        "wrong afterwards: " + record["checks_after"][0]["problem"],
+                        where="mmalab.bench.verify")
     return record
 
 
-def _checked(table: Bed, subject: Subject, seed: int) -> dict[str, Any]:
-    """The check of one subject.
+def _right(table: Bed, subjects: Sequence[Subject], seed: int,
+           checks: list[dict[str, Any]]) -> list[Subject]:
+    """Those whose results are right; every check is noted.
 
     Raises:
-        ToolError: it is wrong.
+        ToolError: none is.
     """
-    check = verify(table.arena, subject, seed)
-    if check.problem:
-        raise ToolError(subject.name, check.problem, legal="a result that is right",
+    right = []
+    for subject in subjects:
+        try:
+            check = verify(table.arena, subject, seed)
+        except ToolError as failed:
+            if isinstance(failed, DriverError):
+                raise
+            # An algorithm that refuses the operands is no contestant.
+            check = Check(subject.name, 0.0, 0.0, 0, 0, None, str(failed))
+        checks.append(check.as_dict())
+        if not check.problem:
+            right.append(subject)
+    if not right:
+        raise ToolError(checks[-1]["subject"], checks[-1]["problem"],
+                        legal="a result that is right before it is timed",
                         where="mmalab.bench.verify")
-    return check.as_dict()
+    return right
 
 
 def _regime(table: Bed, sides: Mapping[str, Selection[Any]], regime: Regime, pairs: int,

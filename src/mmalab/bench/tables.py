@@ -15,7 +15,24 @@ from mmalab.errors import UsageError
 __all__ = ["TABLES", "table_rows"]
 
 _WGMMA, _MMA = "sm90_wgmma.gemm", "sm80_mma.gemm"
-_BF16: tuple[Mapping[str, Any], ...] = ({"dtype": "bf16", "out": "bf16"},)
+#: What is tried of wgmma: the kernel's own choice, then tiles of 128 to 256 rows and columns.
+_PLANS: tuple[Mapping[str, Any], ...] = (
+    {},
+    {"tile": (128, 256), "stages": 4, "cluster": (1, 1)},
+    {"tile": (128, 256), "stages": 4, "cluster": (2, 1)},
+    {"tile": (256, 128), "stages": 4, "cluster": (1, 2)},
+    {"tile": (256, 192), "stages": 4, "cluster": (1, 2)},
+    {"tile": (256, 208), "stages": 3, "cluster": (1, 2)},
+    {"tile": (128, 192), "stages": 4, "cluster": (2, 1), "schedule": "pingpong"},
+    {"tile": (128, 128), "stages": 5, "cluster": (2, 1), "schedule": "pingpong"},
+)
+
+
+def _with(**arguments: Any) -> tuple[Mapping[str, Any], ...]:
+    return tuple({**arguments, **plan} for plan in _PLANS)
+
+
+_BF16 = _with(dtype="bf16", out="bf16")
 
 #: Projections of public models at a prefill of 4096 or 8192 tokens: tokens, outputs, inputs.
 _MODELS = {
@@ -45,12 +62,12 @@ TABLES: dict[str, tuple[Row, ...]] = {
     "bf16": (*_rows(_WGMMA, _BF16, {**_square(4096, 8192), "8192 x 8192 x 1024":
                                     (8192, 8192, 1024)}, "BF16"),),
     "llm": _rows(_WGMMA, _BF16, _MODELS, "BF16"),
-    "fp8": (*_rows(_WGMMA, ({"dtype": "e4m3", "out": "bf16"},), _square(4096, 8192),
+    "fp8": (*_rows(_WGMMA, _with(dtype="e4m3", out="bf16"), _square(4096, 8192),
                    "E4M3, fast accumulation,"),
-            *_rows(_WGMMA, ({"dtype": "e4m3", "out": "bf16", "promote_every": 128},),
+            *_rows(_WGMMA, _with(dtype="e4m3", out="bf16", promote_every=128),
                    _square(4096, 8192), "E4M3, promoted every 128,")),
-    "int8": _rows(_WGMMA, ({"dtype": "s8"},), _square(4096, 8192), "S8 to S32"),
-    "tf32": _rows(_WGMMA, ({"dtype": "tf32"},), _square(4096, 8192), "TF32"),
+    "int8": _rows(_WGMMA, _with(dtype="s8"), _square(4096, 8192), "S8 to S32"),
+    "tf32": _rows(_WGMMA, _with(dtype="tf32"), _square(4096, 8192), "TF32"),
     "unaligned": _rows(_WGMMA, _BF16, {f"8192 x 8192 x {k}": (8192, 8192, k)
                                        for k in (4092, 4090, 4095)}, "BF16"),
     "skinny": (*_rows(_WGMMA, _BF16, _SKINNY, "BF16"),

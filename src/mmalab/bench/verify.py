@@ -36,6 +36,8 @@ _ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24, "s32": 0.0,
              "e4m3": 2.0**-4, "e5m2": 2.0**-3}
 #: Of the errors of single elements, in multiples of the RMS that is allowed.
 _TAIL = 8
+#: Seconds after which a launch is given up.
+_PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def verify(arena: Arena, subject: Subject, seed: int) -> Check:
     arena.poison()
     for at in range(len(arena.sets)):
         subject.enqueue(at)
-    arena.gpu.wait(subject.name)
+    arena.gpu.wait(subject.name, patience=_PATIENCE_S)
     found = [_look(arena, subject, problem, at, rng) for at in {0, len(arena.sets) - 1}]
     return next((each for each in found if each.problem), found[0])
 

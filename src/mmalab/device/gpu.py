@@ -149,16 +149,16 @@ class Gpu:
             config.numAttrs = 1
         return config
 
-    def wait(self, name: str, pause: float = 0.0) -> None:
+    def wait(self, name: str, pause: float = 0.0, patience: float = PATIENCE_S) -> None:
         """Until the stream is idle, but not for ever; `name` is what runs there.
 
-        `pause` is the sleep between two looks, in seconds.
+        `pause` is the sleep between two looks, `patience` when to give up, in seconds.
 
         Raises:
             DriverError: a kernel faulted.
             ToolError: it does not return in time.
         """
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + patience
         busy = self.driver.CUresult.CUDA_ERROR_NOT_READY
         while True:
             (error,) = self.driver.cuStreamQuery(self.stream.handle)
@@ -166,7 +166,7 @@ class Gpu:
                 check("cuStreamQuery", error)
                 return
             if time.monotonic() > end:
-                raise ToolError(name, f"did not return within {PATIENCE_S:.0f} s, and a running "
+                raise ToolError(name, f"did not return within {patience:.0f} s, and a running "
                                 "kernel cannot be stopped: this process can launch nothing more",
                                 where=f"{self.name} ({self.chip})")
             time.sleep(pause)
