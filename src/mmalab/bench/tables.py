@@ -36,10 +36,9 @@ _BF16 = _with(dtype="bf16", out="bf16")
 
 #: Projections of public models at a prefill of 4096 or 8192 tokens: tokens, outputs, inputs.
 _MODELS = {
-    "Llama-3 70B, q and o": (8192, 8192, 8192),
+    "Llama-3 70B, q and o": (4096, 8192, 8192),
     "Llama-3 70B, gate and up": (4096, 57344, 8192),
     "Llama-3 70B, down": (4096, 8192, 28672),
-    "Qwen2.5 32B, gate and up": (4096, 55296, 5120),
     "Qwen2.5 32B, down": (8192, 5120, 27648),
     "DeepSeek-V3, expert gate and up": (4096, 4096, 7168),
     "DeepSeek-V3, kv down": (4096, 576, 7168),
