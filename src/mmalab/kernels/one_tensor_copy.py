@@ -86,7 +86,8 @@ class _Writer:
 
     def _word(self, index: int) -> Register:
         b = self.builder
-        return b.ld("global.u32", b.at(self._words, 4 * index))
+        word: Register = b.ld("global.u32", b.at(self._words, 4 * index))
+        return word
 
     def fill(self) -> None:
         """Shared memory from the image, visible to the async proxy."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mmalab.bits import Field
@@ -27,8 +26,7 @@ from mmalab.tensormap.rules import FILLS, INTERLEAVES, L2_PROMOTIONS
 if TYPE_CHECKING:
     from mmalab.tensormap.tensor_map import TensorMap
 
-__all__ = ["MAP_BYTES", "TABLE", "Place", "decode", "encode", "noted_bytes", "read", "words",
-           "write"]
+__all__ = ["MAP_BYTES", "TABLE", "Place", "decode", "encode", "read", "words", "write"]
 
 MAP_BYTES = 128
 _WHERE = "mmalab.tensormap.encoding"
@@ -163,7 +161,7 @@ def encode(made: TensorMap, address: int) -> bytes:
         "swizzle_atomicity": mode.atom, "l2_promotion": L2_PROMOTIONS.index(made.l2_promotion),
         **_numbered("global_stride", made.strides), **_numbered("global_dim", _five(made.dims)),
         **_numbered("element_stride", _five(made.element_strides)),
-        "box_bytes": noted_bytes(made), "shared_alignment": mode.repeat,
+        "box_bytes": made.noted_bytes, "shared_alignment": mode.repeat,
     }
     corner = made.im2col_box
     if corner is None:
@@ -174,14 +172,6 @@ def encode(made: TensorMap, address: int) -> bytes:
                    "pixels": corner.pixels, **_numbered(f"lower.rank{rank}", corner.lower),
                    **_numbered(f"upper.rank{rank}", corner.upper)}
     return write(bytes(MAP_BYTES), values)
-
-
-def noted_bytes(made: TensorMap) -> int:
-    """The size of a box as the driver notes it: traversal strides divide rounding down."""
-    if made.im2col_box is not None:
-        return made.box_bytes
-    sizes = (size // step for size, step in zip(made.box, made.element_strides, strict=True))
-    return made.element.shared_bytes(prod(sizes))
 
 
 def _corner_rank(rank: int, wide: str) -> int:

@@ -7,7 +7,6 @@ changed are held to the same ones when a copy uses them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import prod
 from typing import TYPE_CHECKING
 
 from mmalab.errors import UsageError
@@ -146,10 +145,9 @@ def _inner(made: TensorMap) -> Iterator[_Problem]:
 
 
 def _bytes(made: TensorMap) -> Iterator[_Problem]:
-    sizes = [size // step for size, step in zip(made.box, made.element_strides, strict=False)]
-    size = made.element.shared_bytes(prod(sizes)) if made.im2col_box is None else made.box_bytes
-    if size > _MAX_BYTES:
-        yield (f"box {made.box} of {made.dtype}", f"{size} bytes are more than an SM has",
+    if made.noted_bytes > _MAX_BYTES:
+        yield (f"box {made.box} of {made.dtype}",
+               f"{made.noted_bytes} bytes are more than an SM has",
                f"at most {_MAX_BYTES} bytes", _TILED)
 
 

@@ -163,6 +163,15 @@ class TensorMap:
         return self.element.shared_bytes(inner) * prod(outer)
 
     @property
+    def noted_bytes(self) -> int:
+        """The size of a box as the driver sees it, for its limit and its notes in the 128 bytes:
+        traversal strides divide rounding down, slices count as elements."""
+        corner = self.im2col_box
+        sizes = (corner.channels, corner.pixels) if corner is not None else tuple(
+            size // step for size, step in zip(self.box, self.element_strides, strict=True))
+        return self.element.shared_bytes(prod(sizes))
+
+    @property
     def buffer(self) -> NDArray[Any] | None:
         """The array's memory as one contiguous array, whatever its strides."""
         if self.array is None or self.array.flags.c_contiguous:
