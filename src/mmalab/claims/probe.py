@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BLOCK_KINDS", "KINDS", "WARPGROUP", "WARP_MMA", "Probe", "body"]
+__all__ = ["BLOCK_KINDS", "KINDS", "WARPGROUP", "WARP_MMA", "Probe", "body", "tensor_copy"]
 
 #: Kinds without scale factors; scaled kinds with the scale vector's size.
 KINDS = ("f16", "tf32", "f8f6f4", "i8")
@@ -160,3 +160,12 @@ WARP_MMA = body([
     _MMA,
     *(f"st.global.f32 [%rd1+{4 * at}], %f{at};" for at in range(4)),
 ], params=("out", "a"), version="7.0", target="sm_80")
+
+
+def tensor_copy(dimensions: int) -> str:
+    """PTX with one tensor copy of so many dimensions."""
+    coordinates = ", ".join(["%r1"] * dimensions)
+    load = (f"cp.async.bulk.tensor.{dimensions}d.shared::cluster.global.mbarrier::complete_tx"
+            f"::bytes [tile], [%rd1, {{{coordinates}}}], [done];")
+    return body(["mov.u32 %r1, 0;", load], version="8.0", target="sm_90a",
+                shared=(".align 128 .b8 tile[128]", ".align 8 .b64 done[1]"))

@@ -42,14 +42,13 @@ _PTX = "NVIDIA PTX ISA"
 _ADA = "NVIDIA Ada GPU Architecture whitepaper"
 _DELAWARE = "Jarmusch and Chandrasekaran, arXiv 2512.02189"
 _DEEPSEEK = "DeepSeek-V3 Technical Report, arXiv 2412.19437"
-_B200 = "NVIDIA HGX B200 datasheet"
 
 SOURCES: dict[str, Source] = {
     "ada.tensor-cores": Source(_ADA, "SM description", 4),
-    # RTX 4090: 128 SMs at a boost clock of 2.52 GHz; dense TFLOPS.
-    "ada.rtx4090": Source(_ADA, "appendix A, RTX 4090", {
-        "sms": 128, "ghz": 2.52, "fp32": 82.6, "f16.f32": 165.2, "f16.f16": 330.3,
-        "e4m3.f32": 330.3, "e4m3.f16": 660.6}),
+    # RTX 4090, TFLOPS without tensor cores.
+    "ada.fp32": Source(_ADA, "appendix A, RTX 4090", 82.6),
+    "guide.l1.90": Source("NVIDIA Hopper Tuning Guide", "combined L1, texture, shared", 256),
+    "guide.l1.100": Source("NVIDIA Blackwell Tuning Guide", "combined L1, texture, shared", 256),
     "guide.wmma": Source(_GUIDE, "warp matrix functions", "mapping unspecified"),
     "ptx.mma-precision": Source(_PTX, "mma, semantics of floating-point accumulation",
                                 "at least single precision"),
@@ -71,15 +70,8 @@ SOURCES: dict[str, Source] = {
     "deepseek.error": Source(_DEEPSEEK, "section 3.3, K = 4096", 2),
     "flashattention3": Source("Shah et al., FlashAttention-3, arXiv 2407.08608", "abstract",
                               {"fp16": 740, "share": 75, "fp8": 1200}),
-    "volta": Source("NVIDIA V100 whitepaper", "tensor cores",
-                    {"sms": 80, "ghz": 1.53, "cores": 8, "fma": 64, "tflops": 125}),
-    "a100": Source("NVIDIA A100 whitepaper", "table of peak rates",
-                   {"sms": 108, "ghz": 1.410, "tflops": 312, "per_sm": 2048}),
-    "h100": Source("NVIDIA H100 datasheet, SXM5", "dense rates",
-                   {"sms": 132, "ghz": 1.830, "tflops": 989.4, "fp8": 1978.9, "fp32": 66.9,
-                    "per_sm": 4096}),
-    "b200": Source(_B200, "dense rates per GPU",
-                   {"fp16": 2.25e15, "fp8": 4.5e15, "fp4": 9.0e15, "hbm": 8.0e12}),
+    "volta": Source("NVIDIA V100 whitepaper", "tensor cores", {"cores": 8, "fma": 64}),
+    "h100.fp32": Source("NVIDIA H100 whitepaper", "SXM5, without tensor cores", 66.9),
     "b200.dies": Source("Chips and Cheese, B200, December 2025", "die level counts",
                         {"dies": 2, "of": 80, "enabled": 74}),
     "scaling-book": Source("Austin et al., How To Scale Your Model, GPU chapter", "B200",

@@ -6,15 +6,21 @@ from mmalab.claims.topics import (
     ada,
     allocator,
     banks,
+    decode,
     drain,
     fragments,
+    hopper,
     machine_code,
     opcodes,
+    outlook,
+    register_file,
     targets,
+    tensor_memory,
+    traffic,
 )
 
 __all__ = ["MODULES", "codes"]
 
 #: The modules that hold claims.
-MODULES = (accumulation, ada, allocator, banks, drain, fragments, machine_code, opcodes,
-           targets)
+MODULES = (accumulation, ada, allocator, banks, decode, drain, fragments, hopper, machine_code,
+           opcodes, outlook, register_file, targets, tensor_memory, traffic)

@@ -6,20 +6,26 @@ is `not checkable here`; where the article's own figures determine it, that is s
 
 from __future__ import annotations
 
-from mmalab.claims.compare import derived, near, same
+from mmalab.claims.compare import derived, elsewhere, near, same
 from mmalab.claims.model import Answer, Statement, answer, out_of_reach
 from mmalab.claims.registry import claim
 from mmalab.claims.sources import source
 from mmalab.claims.topics.machine_code import OPERATIONS
+from mmalab.plan.chips import chip
 
+_RTX4090 = chip("RTX 4090")
+_SHEET = elsewhere(_RTX4090.published[0].source)
 _LAPTOP = "an RTX 4060 Laptop GPU at 40 W"
 SMS, TENSOR_MHZ, FP32_MHZ = 24, 1672, 1275
 
 
 def rate(kind: str) -> float:
     """Operations per clock and SM of an Ada chip, by ``input.accumulator`` or ``fp32``."""
-    row = source("ada.rtx4090").value
-    return float(row[kind] * 1e12 / (row["sms"] * row["ghz"] * 1e9))
+    dtype, _, acc = kind.partition(".")
+    if kind == "fp32":
+        return float(source("ada.fp32").value * 1e6 / (_RTX4090.sms * _RTX4090.clock))
+    sheet = next(p for p in _RTX4090.published if (p.dtype, p.acc) == (dtype, acc))
+    return float(sheet.dense * 1e6 / (_RTX4090.sms * _RTX4090.clock))
 
 
 def share(tflops: float, per_clock: float, mhz: float) -> float:
@@ -32,7 +38,7 @@ def _rate(said: Statement) -> Answer:
     kinds = {"A-042": ["fp32"], "A-043": ["f16.f32"], "A-044": ["f16.f16", "e4m3.f32"],
              "A-045": ["e4m3.f16"]}[said.id]
     ours = {kind: round(rate(kind), 1) for kind in kinds}
-    return answer(ours, source("ada.rtx4090").evidence, derived("TFLOPS / 128 SMs / 2.52 GHz"),
+    return answer(ours, _SHEET, derived("TFLOPS / 128 SMs / 2.52 GHz"),
                   must={f"{kind}: {value} within 0.5 % of {said.value}": near(
                       value, said.value, 0.005) for kind, value in ours.items()})
 
@@ -41,7 +47,7 @@ def _rate(said: Statement) -> Answer:
 def _ladder_of_rates(said: Statement) -> Answer:
     wide, half, fp8 = (rate(kind) for kind in ("f16.f32", "f16.f16", "e4m3.f16"))
     ours = [1, half / wide, fp8 / wide] if said.id == "A-008" else [half / wide, fp8 / half]
-    return answer([round(each, 2) for each in ours], source("ada.rtx4090").evidence,
+    return answer([round(each, 2) for each in ours], _SHEET,
                   must={"each step doubles": near(ours, said.value, 0.02)},
                   unchecked=f"that the rates are reached, on {_LAPTOP}")
 
@@ -49,7 +55,7 @@ def _ladder_of_rates(said: Statement) -> Answer:
 @claim("A-158")
 def _ratio_on_geforce(said: Statement) -> Answer:
     ours = rate("f16.f32") / rate("fp32")
-    return answer(round(ours, 2), source("ada.rtx4090").evidence,
+    return answer(round(ours, 2), _SHEET,
                   must={f"{ours:.2f} within 1 % of {said.value}": near(ours, said.value, 0.01)})
 
 
@@ -80,7 +86,7 @@ def _factors(said: Statement) -> Answer:
     ours = [rate("f16.f32") / rate("fp32"), 0.96 / 0.70, TENSOR_MHZ / FP32_MHZ]
     product = ours[0] * ours[1] * ours[2]
     return answer([round(each, 3) for each in (*ours, product)],
-                  derived("peak x efficiency x clock"), source("ada.rtx4090").evidence,
+                  derived("peak x efficiency x clock"), _SHEET,
                   must={"2 x 1.37 x 1.31 = 3.59": near([*ours, product], said.value, 0.01)},
                   unchecked="the clocks and shares that go in")
 
@@ -102,7 +108,7 @@ def _fp8_time(said: Statement) -> Answer:
     return out_of_reach(f"needs {_LAPTOP}; at its {TENSOR_MHZ} MHz FP32 accumulation cannot take "
                         f"less than {least['e4m3.f32']:.2f} ms, so {' or '.join(fits)} was timed",
                         derived("operations / (24 SMs x rate x clock)"),
-                        source("ada.rtx4090").evidence, ours=least)
+                        _SHEET, ours=least)
 
 
 #: Measured on the laptop, and what the article's other figures give.
@@ -129,6 +135,19 @@ def _measured(said: Statement) -> Answer:
     value = figure()
     return out_of_reach(f"a measurement; needs {_LAPTOP}. {words} gives {value:.4g}",
                         derived("the article's own figures"), ours=round(value, 2))
+
+
+_ORDER = {
+    "A-064": "swizzled before plain", "A-080": "padding and swizzling before plain",
+    "A-083": "padding last with three stages", "A-163": "fragments from global memory last",
+}
+
+
+@claim(*_ORDER)
+def _order(said: Statement) -> Answer:
+    """What makes the order is settled elsewhere: wavefronts in A-078, blocks in A-082."""
+    return out_of_reach(f"a measurement ({_ORDER[said.id]}); needs {_LAPTOP}. On another GPU, "
+                        "`mmalab bench` times the same kernels")
 
 
 #: What the article says about its own doing.
@@ -168,10 +187,11 @@ def _unspecified(_said: Statement) -> Answer:
 
 @claim("A-154")
 def _flashattention(said: Statement) -> Answer:
-    row, h100 = source("flashattention3"), source("h100")
-    ours = 100 * row.value["fp16"] / h100.value["tflops"]
+    row = source("flashattention3")
+    h100 = chip("H100 SXM").published[0]
+    ours = 100 * row.value["fp16"] / h100.dense
     return answer([row.value["fp16"], round(ours, 1), row.value["fp8"]], row.evidence,
-                  h100.evidence,
+                  elsewhere(h100.source),
                   must={"the paper's figures": same(
                       [row.value["fp16"], row.value["share"], row.value["fp8"]], said.value),
                       "740 of 989.4 is 75 %": abs(ours - said.value[1]) < 1})
@@ -179,7 +199,8 @@ def _flashattention(said: Statement) -> Answer:
 
 @claim("A-157")
 def _data_centre_ratio(said: Statement) -> Answer:
-    row = source("h100")
-    ours = [row.value["tflops"] / row.value["fp32"], row.value["fp8"] / row.value["tflops"]]
+    sheet = {p.dtype: p.dense for p in chip("H100 SXM").published}
+    row = source("h100.fp32")
+    ours = [sheet["bf16"] / row.value, sheet["e4m3"] / sheet["bf16"]]
     return answer([round(each, 2) for each in ours], row.evidence,
                   must={"15 and 2 within 3 %": near(ours, said.value, 0.03)})

@@ -1,0 +1,40 @@
+"""Run every claim again and write down its verdict, so that a later run can see what moved.
+
+    PYTHONPATH=src python tools/claims_verdicts.py            # needs the toolchain extra
+
+writes `src/mmalab/claims/verdicts.json`. What changed against the record is printed first; look at
+each before committing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+from mmalab.claims import counts, rerun
+from mmalab.claims.assembled import releases
+from mmalab.claims.statements import VERDICTS
+from mmalab.toolchain import find
+
+
+def main() -> None:
+    """Run the command."""
+    found = rerun()
+    for result in found:
+        if result.moved or result.before is None:
+            print(f"{result.id}: {result.before} -> {result.verdict}")
+    record = {
+        "what": "verdicts of the articles' claims; `mmalab claims` compares with them",
+        "command": "python tools/claims_verdicts.py",
+        "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+        "ptxas": [str(find("ptxas", release)) for release in releases()],
+        "nvdisasm": str(find("nvdisasm")),
+        "counts": counts(found),
+        "verdicts": {result.id: result.verdict.value for result in found},
+    }
+    VERDICTS.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(record["counts"])
+
+
+if __name__ == "__main__":
+    main()
