@@ -82,10 +82,11 @@ class Tile:
 
     @property
     def k_step(self) -> int:
-        """K of one instruction: of the dense kind, twice that for a sparse one; 96 and 128 where
-        `k` asks for a later chip's."""
-        later = {k for k, _ in self.kind.later_k} if not self.sparse else set()
-        return self.k if self.k in later else self.kind.k * (1 + self.sparse)
+        """K of one instruction: of the dense kind, twice that for a sparse one; a later chip's (96)
+        where `k` is a multiple of that alone."""
+        usual = self.kind.k * (1 + self.sparse)
+        later = [] if self.sparse else [k for k, _ in self.kind.later_k]
+        return next((step for step in (usual, *later) if self.k % step == 0), usual)
 
     @property
     def path(self) -> DataPath:

@@ -1,0 +1,134 @@
+"""``mmalab plan``: one command for each question, its exit code, text, JSON and pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mmalab import toolchain
+
+FITS = [
+    ["tmem", "--mma", "128x256", "--stages", "2"],
+    ["tmem", "--mma", "128x256x64", "--scales", "nvfp4"],
+    ["tmem", "--mma", "64x256", "--dtype", "bf16", "--stages", "4"],
+    ["tmem", "--mma", "128x64", "--ctas", "9"],
+    ["tmem", "--part", "D:384", "--part", "S:4", "--part", "P:64:1-2", "--part", "H:32:half"],
+    ["occupancy", "--registers", "128", "--shared", "49152", "--threads", "128", "--target",
+     "sm_100a", "--tmem", "256"],
+    ["occupancy", "--registers", "128", "--threads", "128", "--tmem", "256,32"],
+    ["smem", "--tile", "128x256x64", "--dtype", "bf16", "--target", "sm_90a"],
+    ["smem", "--member", "A:33000:1024:stage", "--member", "C:34000", "--target", "sm_90a"],
+    ["registers", "--mma", "64x256", "--drain", "128", "--setmaxnreg", "40,232,232"],
+    ["traffic", "--mma", "128x256", "--dtype", "e2m1"],
+    ["rates"], ["rates", "--on", "H200"],
+    ["rates", "--measured", "518.6", "--dtype", "f16", "--on", "H100"],
+    ["formats"], ["formats", "nvfp4", "--rows", "128", "--cols", "4096", "--target", "sm_100a"],
+    ["decode", "--rows", "8", "--target", "sm_100a", "--n", "4096", "--k", "4096", "--curve"],
+    ["decode", "--rows", "2", "--speculative", "4", "--experts", "3,0,17", "--target", "sm_90a"],
+    ["chips"], ["chips", "B200"],
+]
+DOES_NOT_FIT = [
+    ["tmem", "--mma", "128x256", "--stages", "2", "--scales", "nvfp4"],
+    ["tmem", "--script", "alloc 256; alloc 256", "--script", "alloc 256; alloc 256"],
+    ["tmem", "--script", "alloc 48"],
+    ["occupancy", "--registers", "32", "--shared", "102400", "--threads", "128", "--target",
+     "sm_120a"],
+    ["smem", "--tile", "128x256x64", "--stages", "5", "--target", "sm_90a"],
+    ["registers", "--mma", "128x256"], ["registers", "--setmaxnreg", "24,24,240,240",
+                                        "--launch", "128"],
+    ["rates", "--measured", "1956", "--acc", "f16", "--on", "5090", "--clock", "2850"],
+]
+WRONG_USE = [
+    ["tmem"], ["tmem", "--mma", "128"], ["tmem", "--mma", "128x257"], ["tmem", "--part", "D"],
+    ["tmem", "--mma", "128x256", "--target", "sm_120a"], ["tmem", "--script", "wait"],
+    ["occupancy", "--registers", "3"], ["occupancy", "--threads", "3"],
+    ["occupancy", "--registers", "3", "--threads", "32", "--tmem", "x", "--target", "sm_100a"],
+    ["smem", "--target", "sm_90a"], ["smem", "--tile", "128x128", "--target", "sm_90a"],
+    ["smem", "--member", "A", "--target", "sm_90a"], ["registers"], ["rates", "--measured", "3"],
+    ["traffic", "--on", "H300"], ["formats", "fp5"], ["formats", "--data", "none.npy"],
+    ["decode", "--target", "sm_42"], ["decode", "--rows", "8", "--n", "4096"], ["chips", "H300"],
+]
+
+
+@pytest.mark.parametrize("words", FITS, ids=" ".join)
+def test_what_fits(mmalab, words: list[str]) -> None:
+    """Exit 0, text without JSON, JSON without text."""
+    answer = mmalab("plan", *words)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.strip()
+    assert mmalab("plan", *words, "--json").json
+
+
+@pytest.mark.parametrize("words", DOES_NOT_FIT, ids=" ".join)
+def test_what_does_not_fit(mmalab, words: list[str]) -> None:
+    """Exit 1, in text and in JSON."""
+    assert mmalab("plan", *words).code == 1
+    answer = mmalab("plan", *words, "--json")
+    assert answer.code == 1
+    assert answer.json
+
+
+@pytest.mark.parametrize("words", WRONG_USE, ids=" ".join)
+def test_wrong_use(mmalab, words: list[str]) -> None:
+    """Exit 2 with the rule and what would be legal; JSON says refused."""
+    answer = mmalab("plan", *words)
+    assert answer.code == 2
+    assert answer.err
+    assert mmalab("plan", *words, "--json").json["verdict"] == "refused"
+
+
+def test_the_ledger_is_drawn(mmalab) -> None:
+    """512 columns as 64 characters; halves of the lanes in two rows; what fits instead."""
+    full = mmalab("plan", "tmem", "--mma", "128x256", "--stages", "2").out
+    assert "A" * 32 + "B" * 32 in full
+    assert "512 of 512 columns" in full
+    halves = mmalab("plan", "tmem", "--mma", "64x256", "--stages", "2").out
+    assert "lanes 16-31 " + "B" * 32 + "." * 32 in halves
+    tight = mmalab("plan", "tmem", "--mma", "128x256", "--stages", "2", "--scales", "nvfp4").out
+    assert "fits: 1 stage (268 columns)" in tight
+
+
+def test_pictures(mmalab, tmp_path: Path) -> None:
+    """--svg writes a picture of the ledger, of the allocator and of the decode curve."""
+    asked = {"ledger": ["tmem", "--mma", "128x256"], "curve": ["decode", "--rows", "8"],
+             "pool": ["tmem", "--mma", "128x128", "--ctas", "6"]}
+    for name, words in asked.items():
+        path = tmp_path / f"{name}.svg"
+        assert mmalab("plan", *words, "--svg", path).code == 0
+        assert path.read_text().startswith("<svg ")
+
+
+def test_formats_on_ones_own_data(mmalab, tmp_path: Path) -> None:
+    """--data measures the error of an array; a file that is none is wrong use."""
+    path = tmp_path / "x.npy"
+    np.save(path, np.random.default_rng().standard_normal((64, 256)).astype(np.float32))
+    found = mmalab("plan", "formats", "nvfp4", "--rows", "64", "--cols", "256", "--data", path,
+                   "--json").json
+    assert 0.08 < found["error"]["relative_rms"] < 0.11
+    (tmp_path / "no.npy").write_text("text")
+    assert mmalab("plan", "formats", "--data", tmp_path / "no.npy").code == 2
+
+
+@pytest.mark.toolkit
+def test_occupancy_of_a_cubin(mmalab, tmp_path: Path) -> None:
+    """Registers, static shared memory and target come out of the file; what the system reserves
+    is counted once."""
+    text = (".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() {\n"
+            ".shared .align 16 .b8 tile[40960];\n.reg .b32 %r<2>;\nmov.u32 %r1, tile;\n"
+            "st.shared.u32 [%r1], %r1;\nret;\n}\n")
+    cubin = toolchain.assemble(text, "sm_90a")
+    path = cubin.save(tmp_path / "k.cubin")
+    found = mmalab("plan", "occupancy", path, "--threads", 128, "--shared", 1024, "--json").json
+    assert found["target"] == "sm_90a"
+    assert found["registers"] == cubin.resources.registers
+    assert found["shared"] == 40960 + 1024
+    assert found["ctas"] == 233_472 // (40960 + 1024 + 1024)
+
+
+def test_help_lists_the_questions(mmalab) -> None:
+    """``plan --help`` names every question."""
+    text = mmalab("plan", "--help").out
+    assert all(word in text for word in ("tmem", "occupancy", "smem", "registers", "traffic",
+                                         "rates", "formats", "decode", "chips"))
