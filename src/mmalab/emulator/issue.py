@@ -106,6 +106,11 @@ class Issue:
         """The value of an operand, or an address."""
         return int(self.operands.words(name)[self._at])
 
+    def vector(self, name: str) -> list[np.generic]:
+        """The words of a ``{...}`` operand (one for a bare operand)."""
+        words = self.operands.lanes.read_all(self.operands.index(name))
+        return [word[self._at] for word in words]
+
     def generic(self, name: str) -> int:
         """The generic address of an [address] operand of a tensor map."""
         index = self.operands.index(name)

@@ -8,6 +8,8 @@ a copy on an mbarrier                       ``missing-mbarrier-wait``; two such 
 a bulk group, a wgmma group                 ``missing-bulk-wait``, ``missing-wgmma-wait``; if the
                                             issuer has waited: ``missing-barrier``
 a tensor map in use by a copy               ``tensormap-in-use``
+a thread, later is a copy on an mbarrier    ``missing-mbarrier-wait`` for the first phase,
+                                            else ``missing-barrier``
 generic, ordered, later is async            ``missing-proxy-fence``
 a write to a tensor map, ordered            ``missing-tensormap-fence``
 a generic read, lockstep only               ``missing-proxy-fence``, a warning (decision P2)
@@ -24,6 +26,7 @@ from mmalab.sanitizer.accesses import Earlier, Pair, Verdict
 from mmalab.sanitizer.agents import AgentKind, Proxy
 from mmalab.sanitizer.clocks import HARD
 from mmalab.sanitizer.groups import Groups
+from mmalab.sanitizer.touch import Sweep
 from mmalab.sanitizer.world import World
 
 __all__ = ["AsyncWords"]
@@ -72,6 +75,22 @@ class AsyncWords:
             "tensormap proxy",
             f"fence.proxy.tensormap::generic.release.gpu after line {first}, and "
             f"fence.proxy.tensormap::generic.acquire.gpu [map], 128 before line {last}")
+
+    def refill(self, sweep: Sweep, earlier: Earlier) -> Verdict:
+        """A copy that completes on an mbarrier writes what a thread may still read or write."""
+        line = self._world.line
+        first, last = line(earlier.site), line(sweep.site)
+        found = self.delivered(sweep.agent.place, sweep.epoch)
+        if found is not None and found[1] == 0 and not earlier.write:
+            return Verdict(
+                "missing-mbarrier-wait", "error", "nothing",
+                "the thread reads without waiting for the copy that brings the bytes",
+                f"wait on the mbarrier at shared {found[0]:#x} for parity 0 before line {first}")
+        verb = "writer" if earlier.write else "reader"
+        return Verdict(
+            "missing-barrier", "error", "nothing", "no order between the two accesses",
+            f"the {verb} arrives on a second mbarrier after line {first}, the issuer waits for it "
+            f"before line {last}; or a barrier of both")
 
     def agent(self, pair: Pair, earlier: Earlier) -> Verdict:
         """The earlier access is asynchronous: what would have waited for it."""

@@ -178,11 +178,17 @@ class Sweeps:
     def _report(self, sweep: Sweep, page: Page, where: Where, record: int, lane: int,
                 here: NDArray[np.bool_]) -> None:
         at = int(here.argmax())
-        cell = where.start + at if isinstance(where, slice) else int(where[at])
+        cell, run = at, int(here[at:].argmin()) or len(here) - at
+        if isinstance(where, slice):
+            cell += where.start
+        else:
+            cell = int(where[at])
+            gaps = np.flatnonzero(np.diff(where[at : at + run]) != 1)
+            run = int(gaps[0]) + 1 if len(gaps) else run
         self._judge.report(Pair(
             touch=sweep, record=record, lane=lane, by=sweep.lane,
-            address=page.base + cell * page.granule, size=page.granule, lanes=(sweep.lane,),
-            same_value=False))
+            address=page.base + cell * page.granule, size=run * page.granule,
+            lanes=(sweep.lane,), same_value=False))
 
 
 def _different(values: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -200,7 +200,7 @@ class WgmmaRule:
             f"{world.named(event.site)} {verb} registers of {role} that "
             f"{world.named(flying.site)} may still use ({_REPAIRED}). Repair: {repair} before "
             f"line {world.line(event.site)}", cta=event.cta, warp=event.warp, site=event.site,
-            lane=_lane(event), key=(flying.site,),
+            lane=_lane(event), key=(role,), cause=flying.site,
             witness={"operand": role, "product_line": world.line(flying.site), "repair": repair})
 
 

@@ -39,6 +39,7 @@ from mmalab.sanitizer.clocks import (
 from mmalab.sanitizer.copies import CopyQueues
 from mmalab.sanitizer.guesses import guesses
 from mmalab.sanitizer.lanes import COPIES
+from mmalab.sanitizer.touch import Sweep
 from mmalab.sanitizer.world import World
 
 __all__ = ["Judge"]
@@ -98,6 +99,9 @@ class Judge:
             return self._words.agent(pair, earlier)
         if earlier.kind == AgentKind.COPY:
             return self._copy(pair, earlier)
+        if isinstance(pair.touch, Sweep) and pair.touch.kind == AgentKind.MBARRIER and (
+                pair.touch.write and pair.touch.space == "shared"):
+            return self._words.refill(pair.touch, earlier)
         return self._plain(pair, earlier)
 
     def _same_in_shared(self, pair: Pair, earlier: Earlier) -> bool:

@@ -200,10 +200,13 @@ class World:
 
     def report(self, code: str, severity: Severity, message: str, *, cta: int, warp: int,
                site: int, lane: int | None = None, key: tuple[Any, ...] = (),
-               witness: dict[str, Any] | None = None) -> None:
-        """Report a finding at an instruction, once per (code, site, key)."""
+               cause: int | None = None, witness: dict[str, Any] | None = None) -> None:
+        """Report a finding at an instruction, once per (code, site, key).
+
+        With `cause`, another site, it is told once for that one, wherever it shows.
+        """
         where = Where(self.place(cta), warp, lane, self.line(site))
-        self.reports.add(code, site, *key,
+        self.reports.add(code, site if cause is None else -1 - cause, *key,
                          finding=Finding(code, severity, message, where, witness))
 
     def breach(self, code: str, message: str, *, cta: int, warp: int, site: int,

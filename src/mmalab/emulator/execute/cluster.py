@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from mmalab.emulator.events import Span
 from mmalab.emulator.execute.registry import executes
 from mmalab.emulator.execute.traffic import observe_access
+from mmalab.emulator.issue import Illegal, Issue, each_lane
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.program import Imm
 from mmalab.emulator.types import width
@@ -25,18 +27,42 @@ def _wait(lanes: Lanes) -> None:
 
 @executes("st.async")
 def _store_async(lanes: Lanes) -> None:
-    """The store, then its bytes on the mbarrier of the CTA that it went to."""
+    """To another CTA of the cluster with an mbarrier there, or to global memory at once."""
+    if not lanes.has("global"):
+        each_lane(lanes, _to_cluster)
+        return
     values, addresses = lanes.read_all(1), lanes.address(0)
     size = width(lanes.type(1)) // 8
-    space = "global" if lanes.has("global") else "shared"
-    faults = lanes.machine.space.store(space, addresses, size, np.stack(values), lanes.mask,
+    faults = lanes.machine.space.store("global", addresses, size, np.stack(values), lanes.mask,
                                        lanes.rows)
     lanes.machine.report_faults(lanes, faults, "st.async")
     lanes.machine.version += 1
-    observe_access(lanes, "write", space, addresses, size * len(values), values=np.stack(values))
-    if len(lanes.operands) > 2 and not lanes.machine.stopped:
-        lanes.machine.mbarriers.transact(lanes, lanes.address(2),
-                                         np.uint32(size * len(values)), op="complete_tx")
+    observe_access(lanes, "write", "global", addresses, size * len(values),
+                   values=np.stack(values))
+
+
+def _to_cluster(issue: Issue) -> None:
+    """The store, then its bytes on the mbarrier of the CTA that it goes to."""
+    data = b"".join(word.tobytes() for word in issue.vector("b"))
+    size = len(data)
+    place = issue.shared(issue.word("a"), size, "the destination", align=size)
+    barrier = issue.shared(issue.word("mbar"), 8, "the mbarrier", align=8)
+    there = issue.shared_cta(place)
+    if issue.shared_cta(barrier) != there:
+        raise Illegal("illegal-value", "an mbarrier in CTA"
+                      f" {issue.owner(issue.shared_cta(barrier))} for a store into CTA"
+                      f" {issue.owner(there)}", "it lies in the CTA that gets the bytes",
+                      where="PTX ISA, st.async")
+    issue.mark_written(place, slice(place.at, place.at + size))
+    issue.spans.append(Span("shared", issue.owner(there), "write",
+                            np.array([issue.offset(place)]), size, "generic"))
+    done = issue.signal(barrier, size, (0,))
+
+    def write() -> None:
+        place.region.data[place.at : place.at + size] = np.frombuffer(data, np.uint8)
+        done()
+
+    issue.launch("mbarrier", [write])
 
 
 @executes("st.bulk")
