@@ -17,29 +17,57 @@
 ==================  ============================================================================
 
 Results are frozen records; a plan that does not fit says so in a :class:`Misfit`, with what would.
+The names below load their module on first use: counting banks needs no instruction table.
 """
 
-from mmalab.plan import (
-    banks,
-    block_formats,
-    chips,
-    decode,
-    occupancy,
-    packing,
-    permutation,
-    pictures,
-    pool,
-    rates,
-    registers,
-    smem,
-    tmem,
-    traffic,
-)
-from mmalab.plan.misfit import Misfit
-from mmalab.plan.swizzle import SwizzleSearch, swizzle_search, swizzle_table
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mmalab.plan import (
+        banks,
+        block_formats,
+        chips,
+        decode,
+        occupancy,
+        packing,
+        permutation,
+        pictures,
+        pool,
+        rates,
+        registers,
+        smem,
+        tmem,
+        traffic,
+    )
+    from mmalab.plan.misfit import Misfit
+    from mmalab.plan.swizzle import SwizzleSearch, swizzle_search, swizzle_table
+
+#: Names that are no module of their own, by the module that defines them.
+_MEMBERS = {
+    "Misfit": "misfit", "SwizzleSearch": "swizzle", "swizzle_search": "swizzle",
+    "swizzle_table": "swizzle",
+}
 
 __all__ = [
     "Misfit", "SwizzleSearch", "banks", "block_formats", "chips", "decode", "occupancy", "packing",
     "permutation", "pictures", "pool", "rates", "registers", "smem", "swizzle_search",
     "swizzle_table", "tmem", "traffic",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MEMBERS:
+        value = getattr(importlib.import_module(f"{__name__}.{_MEMBERS[name]}"), name)
+    elif name in __all__:
+        value = importlib.import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

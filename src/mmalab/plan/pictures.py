@@ -6,7 +6,7 @@ Plain text of the SVG language, with nothing outside the file: pages can take it
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from xml.sax.saxutils import escape
+from html import escape
 
 from mmalab.plan.decode import Fill
 from mmalab.plan.pool import Simulation
@@ -18,7 +18,7 @@ _LEFT, _TOP, _SCALE = 70, 34, 1.5
 
 
 def _page(width: float, height: float, title: str, parts: Iterable[str]) -> str:
-    label = escape(title, {'"': "&quot;"})
+    label = escape(title)
     head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
             f'viewBox="0 0 {width:g} {height:g}" font-family="monospace" font-size="12" '
             f'role="img" aria-label="{label}">')

@@ -27,4 +27,5 @@ for question in (tmem, occupancy, smem, registers, traffic, rates, formats, deco
 
 @plan.callback()
 def _questions() -> None:
-    """What a choice costs, before anything is written or run. Exit 1: it does not fit."""
+    """What a choice costs, before anything is written or run. Each question has --help and --json;
+    exit 1: it does not fit."""
