@@ -36,6 +36,8 @@ _BATCH = 1000
 _LINE = re.compile(r"^ptxas batch\.ptx, line (\d+); (fatal|error|warning|info)\s*: ?(.*)$")
 _OTHER = re.compile(r"^ptxas .*?(fatal|error)\s*: *(.*)$")
 _ABORTED = "Ptx assembly aborted"
+#: Lines of the module's directives.
+_HEADER = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +57,24 @@ _FINE = Judgement()
 
 
 def judge_all(
-    ptxas: Tool, specimens: Sequence[Specimen], where: Iterable[tuple[str, str]]
+    ptxas: Tool, specimens: Sequence[Specimen], where: Iterable[tuple[str, str]], *,
+    front_end: bool = False,
 ) -> dict[tuple[str, str], list[Judgement]]:
-    """:func:`judge` for many (target, PTX version), the assembler on all processors."""
+    """:func:`judge` for many (target, PTX version), the assembler on all processors.
+
+    With `front_end` no code is generated, and accepted means that reading finds no fault: a line
+    that no version takes ends every batch.
+    """
     places = list(dict.fromkeys(where))
-    batches = _batches(specimens)
+    batches = [_Batch(ptxas, at, [specimens[i] for i in at], front_end)
+               for at in _batches(specimens)]
     tasks = [(place, batch) for place in places for batch in batches]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        done = list(pool.map(
-            lambda task: _kept(ptxas, [specimens[at] for at in task[1]], *task[0]), tasks))
+        done = list(pool.map(lambda task: task[1].judged(*task[0]), tasks))
     found = {place: [_FINE] * len(specimens) for place in places}
     for (place, batch), judged in zip(tasks, done, strict=True):
         for at, judgement in judged.items():
-            found[place][batch[at]] = judgement
+            found[place][batch.positions[at]] = judgement
     return found
 
 
@@ -89,55 +96,91 @@ def _batches(specimens: Sequence[Specimen]) -> list[list[int]]:
     return [*batches, apart] if apart else batches
 
 
-def _kept(ptxas: Tool, specimens: Sequence[Specimen], target: str, version: str
-          ) -> Mapping[int, Judgement]:
-    """Judgements that are not simply `accepted`, by position."""
-    text, _ = module(specimens, target, version)
-    key = cache.digest("atlas batch 1", ptxas.identity, target, text)
-    kept = cache.load(key)
-    if kept is not None:
-        words, rows = json.loads(kept)
-        return {at: Judgement(tuple(words[i] for i in errors), tuple(words[i] for i in advice))
-                for at, errors, advice in rows}
-    found: dict[int, Judgement] = {}
-    _settle(ptxas, specimens, list(range(len(specimens))), target, version, found)
-    words = list(dict.fromkeys(w for j in found.values() for w in (*j.errors, *j.advice)))
-    number = {word: i for i, word in enumerate(words)}
-    cache.store(key, json.dumps([words, [
-        (at, [number[w] for w in j.errors], [number[w] for w in j.advice])
-        for at, j in sorted(found.items())]]).encode())
-    return found
+class _Batch:
+    """Specimens that are judged together, by any target and version."""
 
+    def __init__(self, ptxas: Tool, positions: list[int], specimens: Sequence[Specimen],
+                 front_end: bool) -> None:
+        self.ptxas, self.positions, self.specimens = ptxas, positions, specimens
+        self.tail = _IMPOSSIBLE if front_end else ""
+        text, _ = module(specimens, "target", "version")
+        self.content = cache.digest("atlas batch 1", ptxas.identity, text, self.tail)
 
-def _settle(ptxas: Tool, specimens: Sequence[Specimen], todo: list[int], target: str,
-            version: str, found: dict[int, Judgement]) -> None:
-    """Judge the specimens at the positions `todo`; those that are not plainly accepted go into
-    `found`."""
-    while todo:
-        outcome, owners = _run(ptxas, [specimens[at] for at in todo], target, version)
-        errors, advice = _by_line(outcome, owners)
-        if outcome.code == 0:
-            found.update({todo[i]: Judgement((), words) for i, words in advice.items()})
-            return
-        if not errors:
-            if len(todo) == 1:
-                found[todo[0]] = Judgement((_unlined(outcome),))
+    def judged(self, target: str, version: str) -> Mapping[int, Judgement]:
+        """Judgements that are not simply `accepted`, by position in the batch."""
+        key = cache.digest(self.content, target, version)
+        kept = cache.load(key)
+        if kept is None:
+            found: dict[int, Judgement] = {}
+            everything = list(range(len(self.specimens)))
+            self._settle(everything, target, version, found)
+            kept = _packed(found)
+            cache.store(key, kept)
+        words, judgements, rows = json.loads(kept)
+        made = [Judgement(tuple(words[i] for i in errors), tuple(words[i] for i in advice))
+                for errors, advice in judgements]
+        return {at: made[number] for at, number in rows}
+
+    def _settle(self, todo: list[int], target: str, version: str,
+                found: dict[int, Judgement]) -> None:
+        """Judge the specimens at the positions `todo`; those that are not plainly accepted go into
+        `found`."""
+        while todo:
+            outcome, owners = self._run(todo, target, version)
+            errors, advice = _by_line(outcome, owners)
+            if outcome.code == 0 or (not errors and self.tail and _ended_by_tail(outcome)):
+                found.update({todo[i]: Judgement((), words) for i, words in advice.items()})
                 return
-            half = len(todo) // 2
-            _settle(ptxas, specimens, todo[:half], target, version, found)
-            _settle(ptxas, specimens, todo[half:], target, version, found)
-            return
-        found.update({todo[i]: Judgement(words) for i, words in errors.items()})
-        todo = [at for i, at in enumerate(todo) if i not in errors]
+            if not errors:
+                if len(todo) == 1:
+                    found[todo[0]] = Judgement((_unlined(outcome),))
+                    return
+                half = len(todo) // 2
+                self._settle(todo[:half], target, version, found)
+                self._settle(todo[half:], target, version, found)
+                return
+            found.update({todo[i]: Judgement(words) for i, words in errors.items()})
+            todo = [at for i, at in enumerate(todo) if i not in errors]
+
+    def _run(self, todo: list[int], target: str, version: str) -> tuple[Outcome, dict[int, int]]:
+        text, owners = module([self.specimens[at] for at in todo], target, version)
+        with workspace() as folder:
+            (folder / "batch.ptx").write_text(text, encoding="utf-8")
+            (folder / "tail.ptx").write_text(
+                self.tail.format(target=target, version=version), encoding="utf-8")
+            files = ["batch.ptx", "tail.ptx"] if self.tail else ["batch.ptx"]
+            command = [str(self.ptxas.path), f"-arch={target}", *files, "-o", "batch.cubin"]
+            return invoke(command, timeout=600.0, folder=folder), owners
 
 
-def _run(ptxas: Tool, specimens: Sequence[Specimen], target: str, version: str
-         ) -> tuple[Outcome, dict[int, int]]:
-    text, owners = module(specimens, target, version)
-    with workspace() as folder:
-        (folder / "batch.ptx").write_text(text, encoding="utf-8")
-        command = [str(ptxas.path), f"-arch={target}", "batch.ptx", "-o", "batch.cubin"]
-        return invoke(command, timeout=600.0, folder=folder), owners
+#: Read after a batch, it is the only fault of a batch without faults, and found as late as any:
+#: an instruction that exists, with operands that it does not take.
+_IMPOSSIBLE = """.version {version}
+.target {target}
+.address_size 64
+.visible .entry impossible()
+{{
+    .reg .b32 %r<2>;
+    add.u32 %r0, %r1;
+    ret;
+}}
+"""
+
+
+def _ended_by_tail(outcome: Outcome) -> bool:
+    faults = [line for line in outcome.output.splitlines() if _OTHER.match(line)]
+    return all(line.startswith("ptxas tail.ptx,") or _ABORTED in line for line in faults)
+
+
+def _packed(found: Mapping[int, Judgement]) -> bytes:
+    """Words once, judgements once (thousands of specimens share a few), then who has which."""
+    kinds = {judgement: i for i, judgement in enumerate(dict.fromkeys(found.values()))}
+    words = {word: i for i, word in enumerate(dict.fromkeys(
+        word for kind in kinds for word in (*kind.errors, *kind.advice)))}
+    judgements = [([words[w] for w in kind.errors], [words[w] for w in kind.advice])
+                  for kind in kinds]
+    rows = [(at, kinds[judgement]) for at, judgement in sorted(found.items())]
+    return json.dumps([list(words), judgements, rows]).encode()
 
 
 def _by_line(outcome: Outcome, owners: Mapping[int, int]
@@ -149,12 +192,17 @@ def _by_line(outcome: Outcome, owners: Mapping[int, int]
         said = _LINE.match(line)
         if said is None:
             continue
+        kind = errors if said[2] in ("fatal", "error") else advice
         owner = owners.get(int(said[1]))
-        if owner is None:
+        if owner is not None:
+            concerned: Iterable[int] = (owner,)
+        elif kind is errors and int(said[1]) <= _HEADER:
+            concerned = set(owners.values())  # the version does not know the target
+        else:
             raise ToolError("ptxas", "judges a line that holds no specimen",
                             command=outcome.command, output=line)
-        kind = errors if said[2] in ("fatal", "error") else advice
-        kind.setdefault(owner, {})[said[3].strip()] = None
+        for at in concerned:
+            kind.setdefault(at, {})[said[3].strip()] = None
     return ({at: tuple(words) for at, words in errors.items()},
             {at: tuple(words) for at, words in advice.items()})
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from mmalab.errors import ToolError
 from mmalab.isa.targets import TARGETS
 from mmalab.isa.targets import target as target_row
+from mmalab.toolchain.invoke import invoke
 from mmalab.toolchain.locate import Tool, find, supported_ptx, supported_targets, tools
 
-__all__ = ["PTX_VERSIONS", "known_targets", "newest_ptx", "release", "releases", "versions_of",
-           "written"]
+__all__ = ["PTX_VERSIONS", "known_targets", "need_option", "newest_ptx", "release", "releases",
+           "versions_of", "written"]
 
 Version = tuple[int, int]
 
@@ -77,3 +80,21 @@ def versions_of(ptxas: Tool, target: str) -> tuple[Version, ...]:
 def written(version: Version) -> str:
     """``8.6``."""
     return f"{version[0]}.{version[1]}"
+
+
+def need_option(ptxas: Tool, option: str) -> str:
+    """The option, which this release must have.
+
+    Raises:
+        ToolError: it does not; the message names the releases that do.
+    """
+    if option in _options(ptxas):
+        return option
+    able = [f"--toolkit {tool.toolkit}" for tool in releases() if option in _options(tool)]
+    raise ToolError(f"ptxas {ptxas}", f"has no option {option}", legal=able or "none installed has")
+
+
+@lru_cache(maxsize=16)
+def _options(ptxas: Tool) -> frozenset[str]:
+    said = invoke([str(ptxas.path), "--help"]).output
+    return frozenset(re.findall(r"^(--[\w-]+)", said, re.MULTILINE))

@@ -21,14 +21,15 @@ what it computes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mmalab import isa
 from mmalab.errors import UsageError
-from mmalab.isa.form import Form, OperandSpec
+from mmalab.isa.form import OperandSpec
+from mmalab.isa.lookup import row_of
 
 __all__ = ["Frame", "Specimen", "all_specimens", "chosen", "module", "specimens_of"]
 
@@ -85,15 +86,30 @@ def specimens_of(opcode: str) -> tuple[Specimen, ...]:
     Raises:
         UnknownForm: the table does not describe it.
     """
-    form = isa.find(opcode)
+    row = row_of(opcode)
+    if row is None:
+        isa.find(opcode)  # which raises, and names what is near
+        return ()
+    parts = tuple(opcode.split(".")[1:])
+    modifiers = row.match(parts) or row.match_any_order(parts) or {}
+    spelling = _Spelling(opcode, row.family, modifiers)
     found: dict[str, Specimen] = {}
-    for listed in (form.operands, *form.others):
-        for specs in ([s for s in listed if not s.optional], list(listed)):
-            text = _instruction(form, specs)
+    for listed in (row.operands(modifiers), *row.others(modifiers)):
+        for specs in dict.fromkeys((tuple(s for s in listed if not s.optional), listed)):
+            text = _instruction(spelling, specs)
             if text not in found:
                 name = opcode if not found else f"{opcode} {_shape(specs)}".rstrip()
-                found[text] = Specimen(name, opcode, text, _frame(form), _registers(text))
+                found[text] = Specimen(name, opcode, text, _frame(spelling), _registers(text))
     return tuple(found.values())
+
+
+class _Spelling(NamedTuple):
+    """What of a :class:`~mmalab.isa.form.Form` is needed here: making all forms whole takes longer
+    than reading all answers."""
+
+    key: str
+    family: str
+    modifiers: Mapping[str, str]
 
 
 def _registers(text: str) -> tuple[tuple[str, int], ...]:
@@ -111,7 +127,7 @@ def _shape(specs: Sequence[OperandSpec]) -> str:
                      for s, w in zip(specs, words, strict=True))
 
 
-def _frame(form: Form) -> Frame:
+def _frame(form: _Spelling) -> Frame:
     head = form.key.split(".")[0]
     if head in _POINTERS and form.key.endswith("u32"):
         return "apart"
@@ -131,7 +147,7 @@ _VARIABLES = {"shared": "tile", "shared::cta": "tile", "shared::cluster": "tile"
               "param::func": "passed"}
 
 
-def _instruction(form: Form, specs: Iterable[OperandSpec]) -> str:
+def _instruction(form: _Spelling, specs: Iterable[OperandSpec]) -> str:
     texts, number = [], 0
     for spec in specs:
         texts.append(_operand(form, spec, number))
@@ -139,7 +155,7 @@ def _instruction(form: Form, specs: Iterable[OperandSpec]) -> str:
     return f"{form.key} {', '.join(texts)}".rstrip() + ";"
 
 
-def _operand(form: Form, spec: OperandSpec, number: int) -> str:
+def _operand(form: _Spelling, spec: OperandSpec, number: int) -> str:
     match spec.role:
         case "address":
             return _address(form, spec, number)
@@ -169,7 +185,7 @@ def _register(type_name: str, number: int) -> str:
     return f"%{file}{number}"
 
 
-def _address(form: Form, spec: OperandSpec, number: int) -> str:
+def _address(form: _Spelling, spec: OperandSpec, number: int) -> str:
     base = _base(form, spec) or f"%q{number}"
     if not spec.vector:
         return f"[{base}]"
@@ -177,7 +193,7 @@ def _address(form: Form, spec: OperandSpec, number: int) -> str:
     return f"[{base}, {{{inside}}}]"
 
 
-def _base(form: Form, spec: OperandSpec) -> str:
+def _base(form: _Spelling, spec: OperandSpec) -> str:
     """A variable of the space that an address must be in; "" for a 64-bit register."""
     if form.family.startswith("tcgen05"):
         if spec.name == "mbar" or form.modifiers.get("space") == "shared::cta":

@@ -1,37 +1,53 @@
-"""The first PTX version that takes a form, by bisection."""
+"""The first PTX version that takes a form.
+
+Every version is tried, front end only (a line that cannot be right ends each
+batch before code generation), which costs no more than bisecting thousands of forms at once and
+does not assume that what assembles once assembles ever after: ``shfl`` without ``.sync`` ended with
+PTX 6.3. The version found is then assembled whole::
+
+    >>> first_version("tcgen05.alloc.cta_group::1.sync.aligned.b32").version      # doctest: +SKIP
+    '8.6'
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from mmalab.atlas.capability import matrix
+from mmalab.atlas.judging import judge_all
+from mmalab.atlas.releases import PTX_VERSIONS, known_targets, newest_ptx, release, written
+from mmalab.atlas.specimens import Specimen, chosen
+from mmalab.errors import UsageError
+from mmalab.isa.targets import TARGETS
+from mmalab.toolchain.locate import Tool
 
 __all__ = ["FirstVersion", "first_version", "first_versions"]
 
 
 @dataclass(frozen=True, slots=True)
 class FirstVersion:
-    """The oldest ``.version`` with which something assembles.
+    """The oldest ``.version`` with which something assembles for `target`.
 
-    `version` is "8.6", "" when no version does; `below` is what ptxas says one version earlier
-    ("" when that is the oldest that the target knows).
+    `version` is "8.6", "" when no version does; `below` what ptxas says one version earlier (""
+    when that is older than any that the atlas asks about); `last` the newest version that still
+    does.
     """
 
     form: str
     target: str
     toolkit: str
     version: str
+    last: str
     below: str
-    ptx: str
+    ptx: str = field(repr=False)
 
 
 def first_version(
-    source: str, target: str | None = None, toolkit: str | None = None
+    form: str, target: str | None = None, toolkit: str | None = None
 ) -> FirstVersion:
-    """The first version of an opcode, or of a whole PTX module with its ``.version`` rewritten.
-
-    `target` None is the module's own, for an opcode the oldest target that takes it.
-    """
-    raise NotImplementedError
+    """The first version of one opcode: see :func:`first_versions`."""
+    return first_versions([form], target, toolkit)[0]
 
 
 def first_versions(
@@ -39,5 +55,67 @@ def first_versions(
     target: str | None = None,
     toolkit: str | None = None,
 ) -> tuple[FirstVersion, ...]:
-    """As :func:`first_version` for many forms at once."""
-    raise NotImplementedError
+    """The first version of each form.
+
+    Args:
+        forms: as of :func:`~mmalab.atlas.capability.matrix`.
+        target: None for the oldest target that takes the form (a target has a first version of
+            its own, which would hide the form's).
+        toolkit: release; None for the newest.
+
+    Raises:
+        UsageError: no such form or target.
+        ToolError: the release is not installed or does not know the target.
+    """
+    specimens, ptxas = chosen(forms), release(toolkit)
+    places = _places(specimens, ptxas, target)
+    found: dict[Specimen, FirstVersion] = {}
+    for name in dict.fromkeys(places.values()):
+        members = [specimen for specimen in specimens if places[specimen] == name]
+        found.update(_of_target(members, ptxas, name))
+    return tuple(found[specimen] for specimen in specimens)
+
+
+def _places(specimens: Sequence[Specimen], ptxas: Tool, target: str | None) -> dict[Specimen, str]:
+    """The target on which each is tried."""
+    if target is not None:
+        name, = known_targets(ptxas, [target])
+        return dict.fromkeys(specimens, name)
+    places = {}
+    for answer in matrix([s.opcode for s in specimens], toolkit=ptxas.toolkit):
+        oldest = min(answer.targets or ("sm_75",), key=lambda name: TARGETS[name].ptx)
+        places[answer.specimen] = oldest
+    return places
+
+
+def _of_target(specimens: Sequence[Specimen], ptxas: Tool, target: str
+               ) -> dict[Specimen, FirstVersion]:
+    versions = [written(version) for version in PTX_VERSIONS if version <= newest_ptx(ptxas)]
+    judged = judge_all(ptxas, specimens, [(target, v) for v in versions], front_end=True)
+    found = {}
+    for at, specimen in enumerate(specimens):
+        errors = [judged[target, v][at].errors for v in versions]
+        fine = [i for i, words in enumerate(errors) if not words]
+        first, last = (fine[0], fine[-1]) if fine else (-1, -1)
+        below = errors[first - 1] if first > 0 else errors[-1] if not fine else ()
+        version = versions[first] if fine else ""
+        found[specimen] = FirstVersion(
+            specimen.name, target, ptxas.toolkit, version, versions[last] if fine else "",
+            "; ".join(below), specimen.module(target, version or versions[-1]))
+    return _confirmed(found, ptxas, target)
+
+
+def _confirmed(found: dict[Specimen, FirstVersion], ptxas: Tool, target: str
+               ) -> dict[Specimen, FirstVersion]:
+    """The front end takes them; so must the whole assembler."""
+    by_version: dict[str, list[Specimen]] = {}
+    for specimen, row in found.items():
+        if row.version:
+            by_version.setdefault(row.version, []).append(specimen)
+    for version, members in by_version.items():
+        judged = judge_all(ptxas, members, [(target, version)])[target, version]
+        for specimen, judgement in zip(members, judged, strict=True):
+            if judgement.errors:
+                raise UsageError(specimen.text, f"passes the front end of ptxas {ptxas} at PTX "
+                                 f"{version} and not the rest: {judgement.errors[0]}")
+    return found
