@@ -33,12 +33,13 @@ from mmalab.emulator.state import pack
 if TYPE_CHECKING:
     from mmalab.emulator.machine import Machine
 
-__all__ = ["MAX_COUNT", "Mbarriers", "Word"]
+__all__ = ["EXPECTED", "LIVE", "MAX_COUNT", "PARITY", "PENDING", "TX", "Mbarriers", "Word"]
 
 MAX_COUNT = (1 << 20) - 1
 PARITY, PENDING, TX = Field(63, 63, "parity"), Field(62, 43, "pending"), Field(42, 22, "tx")
 EXPECTED = Field(20, 1, "expected")
-_LIVE = 1 << 21 | 1
+#: Bits that say that an object is there.
+LIVE = 1 << 21 | 1
 
 
 @dataclass(slots=True)
@@ -53,7 +54,7 @@ class Word:
     @classmethod
     def decode(cls, word: int) -> Word | None:
         """None when the bytes are no live mbarrier."""
-        if word & _LIVE != _LIVE:
+        if word & LIVE != LIVE:
             return None
         tx = TX.decode(word)
         return cls(PARITY.decode(word), PENDING.decode(word), tx - (tx >> 20 << 21),
@@ -62,7 +63,7 @@ class Word:
     def encode(self) -> int:
         """The 64-bit word."""
         return (PARITY.encode(self.parity) | PENDING.encode(self.pending)
-                | TX.encode(self.tx & TX.mask >> TX.lo) | EXPECTED.encode(self.expected) | _LIVE)
+                | TX.encode(self.tx & TX.mask >> TX.lo) | EXPECTED.encode(self.expected) | LIVE)
 
     def arrive(self, count: int) -> bool:
         """`count` arrivals (clipped to what is pending); whether the phase completed."""
@@ -192,8 +193,7 @@ class Mbarriers:
             word = self._get(lanes, lane, index)
             if word is not None and word.parity != int(parity[lane]):
                 passed[lane] = True
-                self.logs[index].seen[int(lanes.rows[lane[0]])] = (
-                    self.phases.get(index, 0) - 1)
+                self.passed(index, int(lanes.rows[lane[0]]))
             return bool(passed[lane])
         self._each(lanes, op, addresses, parity, one)
         failed = lanes.mask & ~passed
@@ -203,6 +203,21 @@ class Mbarriers:
                 "site": lanes.site, "address": int(addresses[position, lane]),
                 "parity": int(parity[position, lane])})
         return passed
+
+    # --- what compiled code did ---------------------------------------------------------------
+
+    def happened(self, index: int, row: int, line: int, *, announced: int, arrivals: int,
+                 completed: bool) -> None:
+        """A warp announced bytes, arrived or both; the object's word has been changed already."""
+        log = self.logs[index]
+        log.announce(announced, line)
+        if arrivals:
+            log.arrive(row, arrivals, line)
+        self._completed(index, completed)
+
+    def passed(self, index: int, row: int) -> None:
+        """A wait of a warp came back true."""
+        self.logs[index].seen[row] = self.phases.get(index, 0) - 1
 
     # --- mechanics ----------------------------------------------------------------------------
 

@@ -244,6 +244,8 @@ class Maker:
         spec, rng = form.operands[index], self.rng
         if spec.optional and spec.role in ("read", "immediate") and rng.random() < 0.5:
             return None
+        if spec.role == "sink":
+            return Unused()
         if spec.role == "address":
             return self._address(form, index)
         if spec.role == "immediate" or (spec.role == "read" and self._is_literal(form, spec)):

@@ -24,6 +24,9 @@ from mmalab.isa.lookup import find, forms
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "opcodes.json"
 PER_FAMILY = 14
+#: Families that random memory says nothing about: test_native_mbarriers.py.
+ELSEWHERE = frozenset({"mbarrier.arrive", "mbarrier.expect_tx", "mbarrier.test_wait",
+                       "mbarrier.try_wait"})
 MEETING = frozenset({"st", "atom", "red", "stmatrix", "cp.async"})
 
 
@@ -53,7 +56,7 @@ def _blame(sites, seed, **options):
     return told
 
 
-@pytest.mark.parametrize("family", sorted(_by_family()))
+@pytest.mark.parametrize("family", sorted(set(_by_family()) - ELSEWHERE))
 def test_compiled_forms_equal_the_executors(family):
     """Registers, predicates, memory, counters: equal after random instructions of the family."""
     seed = int(np.random.default_rng().integers(2**32))

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["CONSTANT", "OP_BITS", "RECORD_WORDS", "Base", "Code", "Context", "Flag", "Kind",
-           "Reason", "Record", "Said", "place"]
+__all__ = ["CONSTANT", "LOG_RECORDS", "OP_BITS", "RECORD_WORDS", "Base", "Code", "Context", "Flag",
+           "Kind", "LogKind", "Reason", "Record", "Said", "place"]
 
 
 class Context(IntEnum):
@@ -59,6 +59,8 @@ class Context(IntEnum):
     FILTER = 35           # the race filter's block of the CTA, see filter.py
     SLICE = 36            # fuel of a warp's turn
     RANK = 37             # what the CTA's rank in its cluster adds to its shared addresses
+    LOG = 38              # what was done to the CTA's mbarriers, see arrivals.py; 0 for none
+    PATIENT = 39          # 0: Python looks at waits that fail
     WORDS = 40
 
 
@@ -95,6 +97,8 @@ class Record(IntEnum):
 CONSTANT = 2
 RECORD_WORDS = 10
 OP_BITS = 28
+#: Of a CTA's log of mbarrier operations.
+LOG_RECORDS = 127
 
 
 def place(base: Base, offset: int) -> int:
@@ -126,6 +130,7 @@ class Said(IntEnum):
     DONE = 0
     TRAP = 1              # a callback said stop
     DECLINED = 2          # nothing done: Python executes the site this time
+    WAITS = 3             # a wait came back false: others go first
 
 
 class Code(IntEnum):
@@ -136,6 +141,15 @@ class Code(IntEnum):
     EXIT = 2              # no lane runs any more
     TRAP = 3              # a callback said stop
     BARRIER = 4           # the whole warp waits at barrier 0
+    WAIT = 5              # a wait came back false
+
+
+class LogKind(IntEnum):
+    """What a record of the log says, in its low four bits."""
+
+    ARRIVE = 1
+    EXPECT = 2
+    PASSED = 3            # a wait came back true
 
 
 class Reason(IntEnum):

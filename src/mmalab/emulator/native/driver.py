@@ -23,10 +23,12 @@ from mmalab.emulator.interpret import Idle, Interpreter
 from mmalab.emulator.machine import Machine
 from mmalab.emulator.memory import FIRST_BUFFER_TAG, RANK_SHIFT, aligned_zeros
 from mmalab.emulator.native.abi import CONSTANT, Context, Reason
+from mmalab.emulator.native.arrivals import Arrivals
 from mmalab.emulator.native.counting import add_traffic
 from mmalab.emulator.native.generate import cta_specials, warp_specials
 from mmalab.emulator.native.threaded import ThreadedCode
 from mmalab.emulator.state import Status, unpack
+from mmalab.emulator.warpgroups import WARPS
 from mmalab.errors import LimitExceeded
 
 __all__ = ["ThreadedScheduler"]
@@ -44,6 +46,8 @@ _STOPS_TO_YIELD = 16
 _LOOK_EVERY, _MAX_TURNS = 4096, 1 << 23
 #: What a round costs beside the instruction itself, in NumPy operations.
 _ROUND_WORK = 3
+#: Rounds for which a warp at a wgmma waits for the rest of its warpgroup.
+_HOLD = 8
 _BARRIERS = frozenset({"bar.sync", "bar.arrive", "bar.red"})
 
 
@@ -72,7 +76,7 @@ class ThreadedScheduler(Interpreter):
         machine, state = self.machine, self.machine.state
         self._idle = Idle()
         self._slice = max(1, self.fuel // _TURNS)
-        self._calm, self._seen_version = 0, machine.version
+        self._calm, self._seen_version, self._held = 0, machine.version, 0
         self._stopped = np.zeros(state.rows, np.int64)
         self._prepare()
         with ThreadPoolExecutor(self.threads) as pool:
@@ -134,6 +138,10 @@ class ThreadedScheduler(Interpreter):
         words[:, c.SHARED_START] += rank
         words[:, c.SHARED_BYTES] += rank
         words[:, c.SPECIALS] = _pointer(specials) + rows * specials[0].nbytes
+        words[:, c.PATIENT] = 1
+        self._arrivals = Arrivals(machine) if Arrivals.wanted(machine.program) else None
+        if self._arrivals is not None:
+            words[:, c.LOG] = self._arrivals.pointers
         self._extra_context(words)
         self._words = words
 
@@ -155,6 +163,8 @@ class ThreadedScheduler(Interpreter):
         versions = self._words[:, Context.VERSION]
         self.machine.version += int(versions.sum())
         versions[:] = 0
+        if self._arrivals is not None:
+            self._arrivals.tell()
         self._tell_ended()
 
     def _extra_context(self, words: NDArray[np.int64]) -> None:
@@ -210,6 +220,7 @@ class ThreadedScheduler(Interpreter):
         able = (state.status == Status.RUNNING).any(axis=1) & (self._standing >= 0)
         if not able.any():
             return False
+        able = self._without_early(able)
         for site in np.unique(self._standing[able]).tolist():
             rows = np.nonzero(able & (self._standing == site))[0]
             self._standing[rows] = -1
@@ -230,6 +241,21 @@ class ThreadedScheduler(Interpreter):
         self._ended = state.status == Status.EXITED
         self._check_turns()
         return True
+
+    def _without_early(self, able: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Warps that stand at a wgmma before their siblings do let the other stops go first, for a
+        few rounds: a whole warpgroup is executed at once."""
+        products, warps = self.code.products, self.machine.shape.warps
+        if not len(products) or warps % WARPS:
+            return able
+        at = np.where(able & np.isin(self._standing, products), self._standing, -1)
+        groups = at.reshape(-1, WARPS)
+        early = ((groups != groups[:, :1]).any(axis=1)[:, None] & (groups >= 0)).reshape(-1)
+        if self._held >= _HOLD or not early.any() or not (able & ~early).any():
+            self._held = 0
+            return able
+        self._held += 1
+        return np.asarray(able & ~early)
 
     def _check_turns(self) -> None:
         """Loops through stops are cut short by their number, or because nothing changes."""
@@ -272,6 +298,8 @@ class ThreadedScheduler(Interpreter):
         moved = machine.engine.drain() or machine.version != self._seen_version
         self._seen_version = machine.version
         self._calm = 0 if moved else self._calm + 1
+        # Where nothing moves the machine looks at the waits: it parks, and finds deadlocks.
+        self._words[:, Context.PATIENT] = moved
         self._slice = max(1, min(self.fuel // _TURNS, _SHORT if self._calm else self.fuel))
         if self._calm % _ROTATION != _ROTATION - 1 or not self._idle.repeats(machine):
             return False

@@ -194,6 +194,9 @@ class ThreadedCode:
         self.stops = frozenset(
             site.index for site, p in zip(program.sites, primitives, strict=True)
             if self._kind(site, p) is Kind.STOP)
+        #: Sites that a whole warpgroup executes together.
+        self.products = np.array([site.index for site in program.sites
+                                  if site.form.family == "wgmma.mma_async"], np.int64)
         self._operands = [self._places(site) for site in program.sites]
         self.records = self._records(primitives)
         self.constants = self._constants.array()

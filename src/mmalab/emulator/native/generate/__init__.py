@@ -15,6 +15,7 @@ from mmalab.emulator.native.generate import (
     convert,
     integers,
     matrix,
+    mbarriers,
     memory,
     moves,
     warps,
@@ -28,5 +29,5 @@ from mmalab.emulator.native.generate.special import (
 )
 
 __all__ = ["GENERATORS", "KNOWN", "approximate", "arithmetic", "atomics", "bits", "convert",
-           "cta_specials", "integers", "matrix", "memory", "moves", "special_place",
+           "cta_specials", "integers", "matrix", "mbarriers", "memory", "moves", "special_place",
            "warp_specials", "warps"]
