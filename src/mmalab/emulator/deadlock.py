@@ -96,7 +96,7 @@ def _entry(machine: Machine, row: int, status: Status, lanes: np.ndarray[Any, An
     return {"cta": machine.shape.cta_coordinates(cta), "warp": warp, "lanes": int(pack(lanes)),
             "row": row, "first_lane": lane, "site": site.index,
             "line": waits.get("line", site.line), "waits_for": waits, "because": because,
-            "released_by": _release_words(waits), "instruction": site.text.strip()}
+            "released_by": _release_words(waits), "instruction": site.shown}
 
 
 # --- words ----------------------------------------------------------------------------------------

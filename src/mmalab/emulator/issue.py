@@ -187,8 +187,9 @@ class Issue:
         return Illegal("out-of-bounds", f"{what} of {size} bytes at {address:#x}",
                        f"leaves the {room}", where=f"PTX ISA, {self.name}")
 
-    def in_global(self, address: int, size: int, what: str, *, write: bool) -> Extent:
-        """`size` bytes of one global buffer, 16-byte aligned.
+    def in_global(self, address: int, size: int, what: str, *, write: bool,
+                  skipped: int = 0) -> Extent:
+        """`size` bytes of one global buffer, behind `skipped` ones from a 16-byte aligned address.
 
         Raises:
             Illegal: misaligned, out of bounds, or not writable.
@@ -197,7 +198,7 @@ class Issue:
             raise Illegal("misaligned-access", f"{what} at {address:#x}",
                           "is not 16-byte aligned", legal="a multiple of 16",
                           where=f"PTX ISA, {self.name}")
-        found = self.machine.space.extent("global", address, self.row)
+        found = self.machine.space.extent("global", address + skipped, self.row)
         if found is None or found.at + size > found.high:
             place = self.machine.space.describe(address)
             raise Illegal("out-of-bounds", f"{what} of {size} bytes at {place}",
@@ -229,7 +230,7 @@ class Issue:
             return
         if not written[places].all():
             self.report("uninitialised-read", f"{what} reads shared memory that was never written"
-                        f" before ({self.site.text.strip()})", fatal=False)
+                        f" before ({self.site.shown})", fatal=False)
 
     def launch(self, queue: str, steps: list[Step]) -> None:
         """Queue the steps as one task, after telling the listeners."""

@@ -221,7 +221,7 @@ class Machine:
             self.report(
                 fault.kind,
                 f"{what} of {fault.size} bytes at {place}: {_MEANING[fault.kind]}"
-                f" ({lanes.site.text.strip()})",
+                f" ({lanes.site.shown})",
                 site=lanes.site, row=row, lane=lane, fatal=fault.kind in _FATAL,
                 witness={"address": address, "size": fault.size, "space": fault.space,
                          "lanes": int(pack(fault.lanes[position]))})
@@ -233,6 +233,6 @@ class Machine:
         position, lane = (int(i[0]) for i in np.nonzero(stale))
         name = self.program.maybe_undefined.get((op.file, op.slot), op.name)
         self.report("uninitialised-read", f"register {name} is read before it was written"
-                    f" ({lanes.site.text.strip()})", site=lanes.site, severity="warning",
+                    f" ({lanes.site.shown})", site=lanes.site, severity="warning",
                     row=int(lanes.rows[position]), lane=lane,
                     witness={"register": name, "lanes": int(pack(stale[position]))})

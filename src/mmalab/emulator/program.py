@@ -12,6 +12,7 @@ mask per warp, bit l = lane l). A .b128 register is two consecutive `q` slots.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -108,6 +109,10 @@ class Unused:
 Op: TypeAlias = Reg | Imm | Special | Symbol | Guarded | Addr | Vec | Target | Unused
 
 
+#: A vector operand of nine registers or more: its first and its last.
+_LONG_LIST = re.compile(r"\{\s*([^\s,{}]+)(?:,[^,{}]+){7,},\s*([^\s,{}]+)\s*\}")
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """One instruction. `operands` align with ``form.operands`` (missing optional ones dropped);
@@ -119,6 +124,11 @@ class Site:
     operands: tuple[Op, ...]
     guard: tuple[int, bool] | None
     text: str
+
+    @property
+    def shown(self) -> str:
+        """The text for messages: of a long list of registers, both ends."""
+        return _LONG_LIST.sub(r"{\1, ..., \2}", self.text.strip())
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ class RegisterPool:
         return range(cta * warps + first, cta * warps + min(first + _WARPS, warps))
 
     def _report(self, site: Site, row: int, code: str, words: str) -> None:
-        self._machine.report(code, f"{words} ({site.text.strip()})", site=site, row=row, lane=0)
+        self._machine.report(code, f"{words} ({site.shown})", site=site, row=row, lane=0)
 
     def explain(self, row: int) -> dict[str, Any]:
         """For a warp that waits: what it wants, and what its CTA has left."""

@@ -60,7 +60,7 @@ def _trap(lanes: Lanes) -> None:
 @executes("call")
 def _call(lanes: Lanes) -> None:
     raise lanes.refuse("only functions with a body in this module can be called: "
-                       + lanes.site.text.strip())
+                       + lanes.site.shown)
 
 
 @executes("call.push")

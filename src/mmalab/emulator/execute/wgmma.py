@@ -161,7 +161,7 @@ def _check_warpgroup(machine: Machine, row: int, product: Product, part: Part) -
     if lead.site.index != part.site.index:
         machine.report(
             "divergent-collective", f"wgmma {product.index} of the warpgroup is"
-            f" {part.site.text.strip()} here and line {lead.site.line} in warp {first}",
+            f" {part.site.shown} here and line {lead.site.line} in warp {first}",
             site=part.site, row=row, witness={"line": lead.site.line, "warp": first})
         return
     for (name, mine), (_, theirs) in zip(part.operands, lead.operands, strict=True):
