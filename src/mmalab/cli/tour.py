@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import typer
 
-from mmalab.cli import tour_steps
+from mmalab.cli import tour_hopper, tour_steps
 from mmalab.cli.output import Json, print_json
 from mmalab.errors import MmalabError, ToolError
 
@@ -34,6 +34,8 @@ STEPS: tuple[tuple[str, Step], ...] = (
     ("what the name does not say", tour_steps.emulated),
     ("legal or not, and what instead", tour_steps.legality),
     ("a planted bug, caught", tour_steps.planted_bug),
+    ("Hopper on the CPU: TMA, mbarriers, wgmma", tour_hopper.matmul),
+    ("Hopper's faults, where a GPU hangs or lies", tour_hopper.faults),
 )
 
 
