@@ -16,7 +16,9 @@ step = st.one_of(
     st.builds(Step, st.just("work"), st.integers(0, 20)),
     st.just(Step("relinquish")),
 )
-scripts = st.lists(st.builds(Script, st.lists(step, max_size=7).map(tuple)), min_size=1, max_size=5)
+places = st.sampled_from([(0,), (1,), (0, 1)])
+scripts = st.lists(st.builds(Script, st.lists(step, max_size=7).map(tuple), places),
+                   min_size=1, max_size=5)
 
 
 def codes(found: Simulation) -> list[str]:
@@ -62,6 +64,20 @@ def test_a_leak_starves_the_next_cta() -> None:
     assert "256 of the others leaked" in found.deadlock
 
 
+def test_pairs_need_the_same_columns_on_both_sms() -> None:
+    """256 columns are free on each SM, but not the same ones: the pair waits for both."""
+    low = Script.parse("alloc 256; work 5; free 0")
+    high = Script.parse("sm1: alloc 256; alloc 256; free 0; work 9; free 1")
+    found = simulate([low, high, Script.parse("pair: work 1; alloc 256; work 2; free 0")])
+    assert (found.waited, found.findings) == ((0, 0, 4), ())
+    pair = next(span for span in found.spans if span.cta == 2)
+    assert (pair.sms, pair.column) == ((0, 1), 0)
+    alone = simulate([low, Script.parse("work 1; alloc 256; work 2; free 0")])
+    assert alone.waited == (0, 0)
+    with pytest.raises(UsageError, match="is nowhere\n  legal: sm0, sm1, pair"):
+        Script.parse("sm2: alloc 32")
+
+
 def test_the_pool_is_first_fit_and_aligned() -> None:
     """64 columns behind 32 start at 64; the gap takes the next 32."""
     pool = Pool()
@@ -75,16 +91,17 @@ def test_the_pool_is_first_fit_and_aligned() -> None:
 def test_columns_are_conserved(several: list[Script], permit: bool, resident: int) -> None:
     """After every event, free columns and columns held are the pool; no two holds overlap."""
     found = simulate(several, permit=permit, resident=resident)
-    held: dict[tuple[int, int], int] = {}
+    held: dict[tuple[int, int, int], int] = {}
     for event in found.events:
-        if event.action == "alloc" and event.column is not None:
-            here = range(event.column, event.column + event.columns)
-            assert event.column % event.columns == 0
-            assert all(column + size <= here.start or here.stop <= column
-                       for (_, column), size in held.items())
-            held[event.cta, event.column] = event.columns
-        if event.action == "free" and event.column is not None:
-            assert held.pop((event.cta, event.column)) == event.columns
+        for sm in several[event.cta].sms:
+            if event.action == "alloc" and event.column is not None:
+                here = range(event.column, event.column + event.columns)
+                assert event.column % event.columns == 0
+                assert all(column + size <= here.start or here.stop <= column
+                           for (_, other, column), size in held.items() if other == sm)
+                held[event.cta, sm, event.column] = event.columns
+            if event.action == "free" and event.column is not None:
+                assert held.pop((event.cta, sm, event.column)) == event.columns
         assert event.free + sum(held.values()) == found.capacity
     assert found.peak <= found.capacity
     ended = sum(event.action in {"exit", "stop"} for event in found.events)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mmalab import isa
 from mmalab.errors import UsageError
@@ -33,7 +33,9 @@ from mmalab.isa.targets import TARGETS, Limits
 from mmalab.plan.aligned import aligned, bar
 from mmalab.plan.misfit import Misfit
 from mmalab.plan.tmem import admitted
-from mmalab.ptx.kernel import Kernel
+
+if TYPE_CHECKING:
+    from mmalab.ptx.kernel import Kernel
 
 __all__ = ["Compiled", "Occupancy", "every_target", "occupancy", "of_compiled", "of_kernel"]
 

@@ -75,15 +75,17 @@ def ledger_svg(ledger: Ledger) -> str:
 
 
 def pool_svg(simulation: Simulation) -> str:
-    """Columns from top to bottom, ticks from left to right, one colour for each CTA."""
+    """Columns from top to bottom (SM below SM), ticks from left to right, a colour for each CTA."""
     ticks = max(1, simulation.ticks)
     step, scale = 640 / ticks, 300 / simulation.capacity
     parts = [_box(_LEFT, _TOP, 640, 300, "#f4f4f4")]
+    each = simulation.capacity // (1 + max((sm for span in simulation.spans for sm in span.sms),
+                                           default=0))
     for span in simulation.spans:
         end = ticks if span.end is None else span.end
-        parts.append(_box(_LEFT + span.start * step, _TOP + span.column * scale,
-                          max(2, (end - span.start) * step), span.columns * scale, _hue(span.cta),
-                          f"CTA {span.cta}"))
+        parts += [_box(_LEFT + span.start * step, _TOP + (sm * each + span.column) * scale,
+                       max(2, (end - span.start) * step), span.columns * scale, _hue(span.cta),
+                       f"CTA {span.cta}") for sm in span.sms]
     parts += [_label(_LEFT - 4, _TOP + at * scale + 4, str(at), "end")
               for at in range(0, simulation.capacity + 1, 128)]
     title = (f"{simulation.ticks} ticks, peak {simulation.peak} columns"

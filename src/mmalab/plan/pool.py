@@ -8,7 +8,16 @@ while it waits for more can block another for ever::
     CTA 0 holds 256 columns and waits for 256; CTA 1 holds 256 columns and waits for 256; 0 are free
 
 Steps of a script: ``alloc N``, ``free I`` (the I-th allocation of the CTA), ``work T`` (ticks),
-``relinquish``. The pool is first fit, an allocation aligned to its size, as the code that ptxas
+``relinquish``. A script runs on SM 0, behind ``sm1:`` on SM 1, behind ``pair:`` on both: the two
+CTAs of a pair (cta_group::2) get the same columns of both pools or wait::
+
+    >>> odd = Script.parse("alloc 32; alloc 32; free 0; work 9; free 1")
+    >>> found = simulate([odd, Script.parse("sm1: alloc 32; work 9; free 0"),
+    ...                   Script.parse("pair: work 1; alloc 512; free 0")])
+    >>> found.waited
+    (0, 0, 8)
+
+The pool is first fit, an allocation aligned to its size, as the code that ptxas
 emits shows (UTCATOMSWS.FIND_AND_SET.ALIGN on a mask of 16 granules); "first" is inferred. Waiting
 CTAs try again whenever columns come free, the one with the lowest number first; the chip's order
 among several is not known.
@@ -36,6 +45,10 @@ _ACTIONS: dict[str, Action] = {
 }
 
 
+#: Where a script runs, by its prefix.
+_PLACES: dict[str, tuple[int, ...]] = {"sm0": (0,), "sm1": (1,), "pair": (0, 1)}
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of a CTA; `amount` is columns, the number of an allocation, or ticks."""
@@ -46,18 +59,25 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What one CTA does, in order."""
+    """What one CTA (or a pair of them) does, in order, on which SMs."""
 
     steps: tuple[Step, ...]
+    sms: tuple[int, ...] = (0,)
 
     @classmethod
     def parse(cls, text: str) -> Script:
-        """A script from ``alloc 256; work 10; free 0``.
+        """A script from ``alloc 256; work 10; free 0``, behind ``sm1:`` or ``pair:`` or neither.
 
         Raises:
             UsageError: a word that is no step.
         """
         steps = []
+        place, colon, rest = text.partition(":")
+        sms = _PLACES.get(place.strip()) if colon else (0,)
+        if sms is None:
+            raise UsageError(f"script on {place.strip()!r}", "is nowhere", legal=list(_PLACES),
+                             where="mmalab.plan.pool")
+        text = rest if colon else text
         for part in filter(None, (part.strip() for part in text.split(";"))):
             word, _, number = part.partition(" ")
             action, number = _ACTIONS.get(word), number.strip()
@@ -67,20 +87,21 @@ class Script:
                                  legal=["alloc 256", "work 10", "free 0", "relinquish"],
                                  where="mmalab.plan.pool")
             steps.append(Step(action, int(number or 0)))
-        return cls(tuple(steps))
+        return cls(tuple(steps), sms)
 
     @classmethod
-    def plain(cls, allocations: Sequence[int], work: int = 10) -> Script:
+    def plain(cls, allocations: Sequence[int], work: int = 10, sms: tuple[int, ...] = (0,)
+              ) -> Script:
         """Allocate all, relinquish, work, free all: what a well-behaved kernel does."""
         steps = [Step("alloc", columns) for columns in allocations]
         frees = [Step("free", number) for number in reversed(range(len(allocations)))]
-        return cls((*steps, Step("relinquish"), Step("work", work), *frees))
+        return cls((*steps, Step("relinquish"), Step("work", work), *frees), sms)
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened at `tick`: `columns` from `column` on were taken, freed or asked for. `free` is
-    how many columns were free after it."""
+    """What happened at `tick`: `columns` from `column` on were taken, freed or asked for (on each
+    SM of a pair). `free` is how many columns were free after it, on all SMs together."""
 
     tick: int
     cta: int
@@ -95,6 +116,7 @@ class Span:
     """One allocation over time; `end` is None where nobody freed it."""
 
     cta: int
+    sms: tuple[int, ...]
     column: int
     columns: int
     start: int
@@ -104,7 +126,8 @@ class Span:
 @dataclass(frozen=True)
 class Simulation:
     """The run. `waited` is ticks spent waiting by CTA, `peak` the most columns in use at once,
-    `leaked` the columns of CTAs that exited without freeing them."""
+    `leaked` the columns of CTAs that exited without freeing them; `capacity` and these count all
+    SMs together."""
 
     capacity: int
     events: tuple[Event, ...]
@@ -135,43 +158,48 @@ class Simulation:
 
 
 class Pool:
-    """The columns of one SM as a mask of 32-column granules.
+    """The columns of an SM (or of several) as masks of 32-column granules.
 
     Raises:
         UsageError: a capacity that is no whole number of granules.
     """
 
-    def __init__(self, capacity: int = COLUMNS) -> None:
+    def __init__(self, capacity: int = COLUMNS, sms: int = 1) -> None:
         if capacity < GRANULE or capacity % GRANULE:
             raise UsageError(f"a pool of {capacity} columns", f"is no multiple of {GRANULE}",
                              legal=str(COLUMNS), where="PTX ISA, tcgen05.alloc")
         self.capacity = capacity
-        self._taken = 0
+        self._taken = [0] * sms
 
     @property
     def free(self) -> int:
-        """Columns that nobody holds."""
-        return self.capacity - GRANULE * self._taken.bit_count()
+        """Columns that nobody holds, of all SMs."""
+        return len(self._taken) * self.capacity - GRANULE * sum(
+            taken.bit_count() for taken in self._taken)
 
-    def take(self, columns: int) -> int | None:
-        """The first aligned run of `columns` free columns, or None when there is none now."""
+    def take(self, columns: int, sms: Sequence[int] = (0,)) -> int | None:
+        """The first aligned run of `columns` columns that is free on all of `sms`, None when there
+        is none now."""
         size = columns // GRANULE
         run = (1 << size) - 1
         for granule in range(0, self.capacity // GRANULE - size + 1, size):
-            if not self._taken >> granule & run:
-                self._taken |= run << granule
+            if not any(self._taken[sm] >> granule & run for sm in sms):
+                for sm in sms:
+                    self._taken[sm] |= run << granule
                 return granule * GRANULE
         return None
 
-    def give(self, column: int, columns: int) -> None:
+    def give(self, column: int, columns: int, sms: Sequence[int] = (0,)) -> None:
         """Make columns free that :meth:`take` returned."""
-        self._taken &= ~(((1 << columns // GRANULE) - 1) << column // GRANULE)
+        for sm in sms:
+            self._taken[sm] &= ~(((1 << columns // GRANULE) - 1) << column // GRANULE)
 
 
 @dataclass(slots=True)
 class _Cta:
     number: int
     steps: tuple[Step, ...]
+    sms: tuple[int, ...] = (0,)
     at: int = 0
     ready: int = 0
     waiting_since: int | None = None
@@ -194,7 +222,8 @@ class _Cta:
 
 def simulate(scripts: Sequence[Script], *, capacity: int = COLUMNS, resident: int | None = None,
              permit: bool = False, max_ticks: int = 1_000_000) -> Simulation:
-    """Run the CTAs' scripts on one SM, `resident` at a time (all when None), in order of number.
+    """Run the CTAs' scripts, `resident` at a time (all when None), in order of number. `capacity`
+    is that of one SM.
 
     Broken rules are findings with the codes of the sanitizer (``tmem-size``, ``tmem-alloc-order``,
     ``tmem-alloc-after-relinquish``, ``tmem-dealloc``, ``tmem-leak``, ``deadlock``). A CTA that
@@ -207,8 +236,9 @@ def simulate(scripts: Sequence[Script], *, capacity: int = COLUMNS, resident: in
     if not scripts or (resident is not None and resident < 1):
         raise UsageError(f"{len(scripts)} CTAs, {resident} resident", "nobody can run",
                          legal="one script and one resident CTA at least", where="mmalab.plan.pool")
-    run = _Run([_Cta(number, script.steps) for number, script in enumerate(scripts)],
-               Pool(capacity), resident or len(scripts), permit=permit)
+    sms = 1 + max(max(script.sms) for script in scripts)
+    ctas = [_Cta(number, script.steps, script.sms) for number, script in enumerate(scripts)]
+    run = _Run(ctas, Pool(capacity, sms), resident or len(scripts), sms, permit=permit)
     while run.step():
         if run.tick > max_ticks:
             raise LimitExceeded(f"{run.tick} ticks", "more than max_ticks",
@@ -217,11 +247,14 @@ def simulate(scripts: Sequence[Script], *, capacity: int = COLUMNS, resident: in
 
 
 class _Run:
-    def __init__(self, ctas: list[_Cta], pool: Pool, resident: int, *, permit: bool) -> None:
+    def __init__(self, ctas: list[_Cta], pool: Pool, resident: int, sms: int, *, permit: bool
+                 ) -> None:
         self.ctas, self.pool, self.permit = ctas, pool, permit
+        self.capacity = sms * pool.capacity
         self.queue = ctas[resident:]
         self.active = ctas[:resident]
-        self.owner: int | None = None
+        #: Who may allocate on each SM, under the reading with a permit.
+        self.owners: dict[int, int] = {}
         self.tick = self.peak = self.leaked = 0
         self.events: list[Event] = []
         self.spans: dict[int, Span] = {}
@@ -253,7 +286,7 @@ class _Run:
         for cta in self.active:
             if cta.waiting_since is not None:
                 self.waited[cta.number] += self.tick - cta.waiting_since
-        return Simulation(self.pool.capacity, tuple(self.events), tuple(self.spans.values()),
+        return Simulation(self.capacity, tuple(self.events), tuple(self.spans.values()),
                           self.tick, tuple(self.waited), self.peak, self.leaked,
                           tuple(self.findings), self.deadlock)
 
@@ -275,8 +308,7 @@ class _Run:
             return self._free(cta, step.amount)
         if step.action == "relinquish":
             cta.relinquished = True
-            if self.owner == cta.number:
-                self.owner = None
+            self._release_permit(cta)
             self._note(cta, "relinquish")
         else:
             cta.ready = self.tick + step.amount
@@ -293,9 +325,10 @@ class _Run:
             self._find(cta, "tmem-alloc-order",
                        f"allocates {columns} columns after an allocation of {cta.smallest}")
         column = None
-        if not self.permit or self.owner in (None, cta.number):
-            self.owner = cta.number
-            column = self.pool.take(columns)
+        if not self.permit or all(self.owners.get(sm, cta.number) == cta.number
+                                  for sm in cta.sms):
+            self.owners.update(dict.fromkeys(cta.sms, cta.number))
+            column = self.pool.take(columns, cta.sms)
         if column is None:
             if cta.waiting_since is None:
                 cta.waiting_since = self.tick
@@ -305,10 +338,10 @@ class _Run:
             self.waited[cta.number] += self.tick - cta.waiting_since
             cta.waiting_since = None
         span = len(self.spans)
-        self.spans[span] = Span(cta.number, column, columns, self.tick, None)
+        self.spans[span] = Span(cta.number, cta.sms, column, columns, self.tick, None)
         cta.held.append((column, columns, span))
         cta.smallest = min(cta.smallest, columns)
-        self.peak = max(self.peak, self.pool.capacity - self.pool.free)
+        self.peak = max(self.peak, self.capacity - self.pool.free)
         self._note(cta, "alloc", columns, column)
         cta.at += 1
         return True
@@ -328,25 +361,27 @@ class _Run:
             self._leave(cta, "stop")
             return True
         column, columns, span = hold
-        self.pool.give(column, columns)
+        self.pool.give(column, columns, cta.sms)
         cta.held[number] = None
         start = self.spans[span].start
-        self.spans[span] = Span(cta.number, column, columns, start, self.tick)
+        self.spans[span] = Span(cta.number, cta.sms, column, columns, start, self.tick)
         self._note(cta, "free", columns, column)
         cta.at += 1
         return True
 
     def _leave(self, cta: _Cta, action: Literal["exit", "stop"]) -> None:
         if cta.columns:
-            self.leaked += cta.columns
+            self.leaked += cta.columns * len(cta.sms)
             self._find(cta, "tmem-leak", f"leaves with {cta.columns} columns allocated")
-        if self.owner == cta.number:
-            self.owner = None
+        self._release_permit(cta)
         self._note(cta, action)
         self.active.remove(cta)
         if self.queue:
             self.active.append(self.queue.pop(0))
             self.active[-1].ready = self.tick
+
+    def _release_permit(self, cta: _Cta) -> None:
+        self.owners = {sm: owner for sm, owner in self.owners.items() if owner != cta.number}
 
     def _stuck(self) -> None:
         waits = [
@@ -354,7 +389,7 @@ class _Run:
             for cta in self.active
         ]
         leaks = f", {self.leaked} of the others leaked" if self.leaked else ""
-        permit = (f"; CTA {self.owner} has the permit" if self.permit and self.owner is not None
-                  else "")
+        permit = "".join(f"; CTA {owner} has the permit of SM {sm}"
+                         for sm, owner in self.owners.items() if self.permit)
         self.deadlock = "; ".join(waits) + f"; {self.pool.free} are free{leaks}{permit}"
         self.findings.append(Finding("deadlock", "error", self.deadlock))

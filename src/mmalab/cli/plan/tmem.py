@@ -36,7 +36,8 @@ def tmem(
     target: Annotated[str, typer.Option(help="sm_100a ...")] = "sm_100a",
     ctas: Annotated[int, typer.Option(help="simulate the allocator with so many CTAs")] = 0,
     script: Annotated[list[str] | None, typer.Option(
-        help="steps of one CTA: 'alloc 256; work 10; free 0'; repeat")] = None,
+        help="steps of one CTA: 'alloc 256; work 10; free 0', behind sm1: or pair:; repeat")]
+        = None,
     permit: Annotated[bool, typer.Option(
         "--permit", help="the right to allocate belongs to one CTA at a time")] = False,
     svg: Annotated[Path | None, typer.Option(help="draw the plan into this file")] = None,
@@ -61,7 +62,7 @@ def tmem(
         raise UsageError("plan tmem", "needs something to plan",
                          legal="--mma 128x256, --part D:384 ..., --script 'alloc 256; ...'")
     if ctas and ledger.fits:
-        plain = pool.Script.plain(ledger.allocations)
+        plain = pool.Script.plain(ledger.allocations, sms=(0, 1) if cta_group == 2 else (0,))
         _simulate([plain] * ctas, permit=permit, svg=svg, json=json)
         return
     if svg:
