@@ -31,6 +31,10 @@ DATA = np.uint64(16 << 40) + 4 * LANES
 SOURCE = np.uint64(17 << 40) + 16 * LANES
 FLAG = np.full(32, (18 << 40) + 256, np.uint64)
 BAR = np.full(32, 9216, np.uint64)
+BAR_AT = 9216
+#: Where the asynchronous tile lies that TILE begins, and its bytes.
+TILE_AT, TILE_BYTES = 1024, 128
+OUT_AT = 19 << 40
 _TWO_PART = ("mma", "wmma", "cp.async", "bar.warp", "shfl", "vote", "mbarrier")
 
 
@@ -54,17 +58,20 @@ def family(text: str) -> str:
     """The family of an instruction, for the few that the scenarios use."""
     parts = text.split(maxsplit=1)[0].split(".")
     head = ".".join(parts[:2])
-    if text.startswith("cp.async.mbarrier.arrive"):
-        return "cp.async.mbarrier.arrive"
+    for longer in ("cp.async.mbarrier.arrive", "cp.async.bulk", "wgmma.mma_async"):
+        if text.startswith(longer):
+            return longer
     return head if head.startswith(_TWO_PART) or parts[0] in ("bar", "barrier") else parts[0]
 
 
 class Scenario:
     """One run's events, sent to the model as they are made."""
 
-    def __init__(self, threads: int = 64, ctas: int = 1) -> None:
+    def __init__(self, threads: int = 64, ctas: int = 1, cluster: int = 1) -> None:
         self.listing = Listing()
-        self.model = HappensBefore(self.listing, Launch((ctas, 1, 1), (threads, 1, 1)))
+        self.model = HappensBefore(
+            self.listing, Launch((ctas, 1, 1), (threads, 1, 1), (cluster, 1, 1)))
+        self._products: dict[int, int] = {}
         self._texts: dict[str, int] = {}
 
     def site(self, text: str) -> int:
@@ -93,10 +100,12 @@ class Scenario:
     # -- memory ----------------------------------------------------------------------------------
 
     def access(self, kind, warp, addresses, text, *, cta=0, mask=FULL, size=4, semantics="weak",
-               scope="", values=None):
+               scope="", values=None, owner=None):
         space = "global" if int(addresses[0]) >> 40 else "shared"
+        owners = None if owner is None else np.full(32, owner, np.int32)
         self.model.on(ev.Access(cta, warp, self.site(text), mask, kind, space,
-                                np.asarray(addresses, np.uint64), size, semantics, scope, values))
+                                np.asarray(addresses, np.uint64), size, semantics, scope, values,
+                                owners=owners))
 
     def store(self, warp, addresses, text="st.u32", **options):
         self.access("write", warp, addresses, text, **options)
@@ -111,6 +120,12 @@ class Scenario:
     def fence(self, warp, semantics="acq_rel", scope="gpu", *, cta=0, mask=FULL):
         text = f"fence.{semantics}.{scope}"
         self.model.on(ev.Fence(cta, warp, self.site(text), mask, semantics, scope))
+
+    def proxy_fence(self, warp, proxy="async.shared::cta", *, cta=0, mask=FULL, semantics="",
+                    addresses=None):
+        text = f"fence.proxy.{proxy}.{semantics}"
+        self.model.on(ev.Fence(cta, warp, self.site(text), mask, semantics, "gpu", proxy,
+                               addresses, 128))
 
     # -- copies ----------------------------------------------------------------------------------
 
@@ -160,13 +175,91 @@ class Scenario:
     # -- mbarriers -------------------------------------------------------------------------------
 
     def mbarrier(self, op, warp, *, cta=0, mask=FULL, count=1, phase=0, completed=0, text=None,
-                 semantics="weak", addresses=BAR):
+                 semantics="weak", addresses=BAR, scope="", expected=None, owner=None):
         self.model.on(ev.Mbarrier(
             cta, warp, self.site(text or f"mbarrier.{op} [bar]"), mask, op, addresses,
-            np.full(32, count, np.uint32), np.full(32, phase, np.int64), completed, semantics))
+            np.full(32, count, np.uint32), np.full(32, phase, np.int64), completed, semantics,
+            scope, None if expected is None else np.full(32, expected, np.int64),
+            None if owner is None else np.full(32, owner, np.int32)))
 
     def copies_arrive(self, warp, *, cta=0, mask=FULL, noinc=True, completed=0, phase=0):
         text = "cp.async.mbarrier.arrive.noinc [bar]"
         self.model.on(ev.CpAsyncArrive(cta, warp, self.site(text), mask, BAR, noinc))
         self.mbarrier("arrive", warp, cta=cta, mask=mask, phase=phase, completed=completed,
                       text=text)
+
+    def expect(self, warp=0, size=TILE_BYTES, *, phase=0, completed=0, cta=0):
+        """mbarrier.arrive.expect_tx by lane 0."""
+        self.mbarrier("arrive", warp, cta=cta, mask=1, phase=phase, completed=completed,
+                      expected=size, text="mbarrier.arrive.expect_tx [bar]")
+
+    # -- asynchronous operations -----------------------------------------------------------------
+
+    def bulk_load(self, warp=0, *, cta=0, lane=0, at=TILE_AT, size=TILE_BYTES, phase=0, swizzle="",
+                  source=16 << 40, to=None, maps=None, text="cp.async.bulk.shared.global"):
+        """A copy into shared memory of the CTAs `to`, counted by the mbarrier at BAR of each."""
+        spans = [ev.Span("global", -1, "read", np.array([source]), size)]
+        if maps is not None:
+            spans.append(ev.Span("global", -1, "read", np.array([maps]), 128, "tensormap"))
+        signals = []
+        for owner in (cta,) if to is None else to:
+            spans.append(ev.Span("shared", owner, "write", np.array([at]), size, swizzle=swizzle))
+            signals.append(ev.Signal(owner, BAR_AT, phase, size, (len(spans) - 1,)))
+        self.model.on(ev.Async(cta, warp, self.site(text), lane, tuple(spans), tuple(signals)))
+
+    def bulk_store(self, warp=0, *, cta=0, lane=0, at=TILE_AT, size=TILE_BYTES, target=OUT_AT,
+                   reduces=False, swizzle="", text="cp.async.bulk.global.shared"):
+        """A copy from shared to global memory in the lane's bulk group."""
+        self.model.on(ev.Async(cta, warp, self.site(text), lane, (
+            ev.Span("shared", cta, "read", np.array([at]), size, swizzle=swizzle),
+            ev.Span("global", -1, "atomic" if reduces else "write", np.array([target]), size))))
+
+    def bulk_commit(self, warp=0, *, cta=0, mask=1):
+        self.model.on(ev.BulkCommit(cta, warp, self.site("cp.async.bulk.commit_group"), mask))
+
+    def bulk_wait(self, warp=0, newest=0, *, read=False, cta=0, mask=1):
+        text = f"cp.async.bulk.wait_group{'.read' if read else ''} {newest}"
+        self.model.on(ev.BulkWait(cta, warp, self.site(text), mask, newest, read))
+
+    def wgmma(self, *warps, at=TILE_AT, size=TILE_BYTES, d=(0, 1), a=(), reads_d=True,
+              shape="m64n8k16", swizzle="", text=None):
+        """A product by these warps, whose operand is one tile."""
+        for warp in warps:
+            index = self._products[warp] = self._products.get(warp, -1) + 1
+            self.model.on(ev.Wgmma(
+                0, warp, self.site(text or f"wgmma.mma_async.{shape}"), FULL, index,
+                (ev.Span("shared", 0, "read", np.array([at]), size, swizzle=swizzle),), a, d,
+                reads_d, shape))
+
+    def wgmma_fence(self, *warps):
+        for warp in warps:
+            self.model.on(ev.WgmmaFence(0, warp, self.site("wgmma.fence"), FULL))
+
+    def wgmma_commit(self, *warps):
+        for warp in warps:
+            self.model.on(ev.WgmmaCommit(0, warp, self.site("wgmma.commit_group"), FULL))
+
+    def wgmma_wait(self, *warps, newest=0):
+        for warp in warps:
+            self.model.on(ev.WgmmaWait(0, warp, self.site(f"wgmma.wait_group {newest}"), FULL,
+                                       newest))
+
+    def registers(self, warp, reads=(), writes=(), text="mov.b32"):
+        self.model.on(ev.Registers(0, warp, self.site(text), FULL, reads, writes))
+
+    # -- clusters --------------------------------------------------------------------------------
+
+    def cluster_arrive(self, *ctas, generation=0, semantics="release", warp=0):
+        for cta in ctas:
+            text = f"barrier.cluster.arrive.{semantics}"
+            self.model.on(ev.ClusterArrive(cta, warp, self.site(text), FULL, generation,
+                                           semantics))
+
+    def cluster_wait(self, *ctas, generation=0, warp=0):
+        for cta in ctas:
+            self.model.on(ev.ClusterWait(cta, warp, self.site("barrier.cluster.wait"), FULL,
+                                         generation))
+
+    def cluster_barrier(self, *ctas, generation=0, semantics="release"):
+        self.cluster_arrive(*ctas, generation=generation, semantics=semantics)
+        self.cluster_wait(*ctas, generation=generation)

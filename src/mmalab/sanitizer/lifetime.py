@@ -71,6 +71,7 @@ class Lifetimes:
             part = knowledge.parts.get(owner)
             if lanes & mask and (part is None or not part[EXECUTION].any()):
                 world = self._world
+                world.reports.raced(cta, site)
                 world.report(
                     "cluster-lifetime", "error",
                     f"{world.named(site)} reaches the shared memory of CTA {world.place(owner)}, "
@@ -100,6 +101,7 @@ class Lifetimes:
 
     def _exit_missed(self, owner: int, place: Place) -> None:
         world = self._world
+        world.reports.raced(place.cta, place.site)
         world.report(
             "cluster-lifetime", "error",
             f"{world.named(place.site)} reaches the shared memory of CTA {world.place(owner)}, "
