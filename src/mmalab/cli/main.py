@@ -34,6 +34,7 @@ VERBS: dict[str, str] = {
     "legal": "Is this instruction legal on that chip, why not, and what instead.",
     "banks": "Wavefronts of a shared-memory access pattern.",
     "swizzle": "Which swizzle or padding removes the bank conflicts of a tile.",
+    "descriptor": "A descriptor's word explained, or made from its fields.",
     "plan": "Tensor Memory, occupancy, stages, registers, traffic, formats, decode: what fits.",
     "check": "Static findings in a PTX file.",
     "run": "Execute a kernel on the CPU, with the chip's own arithmetic.",

@@ -40,7 +40,8 @@ from mmalab.descriptors.smem import SmemDescriptor
 from mmalab.errors import UsageError
 from mmalab.layouts import TMA_SWIZZLES, ComposedLayout, Layout, Swizzle
 
-__all__ = ["MAJORS", "byte_addresses", "canonical_layout", "chunk_addresses", "packed"]
+__all__ = ["MAJORS", "byte_addresses", "canonical_layout", "chunk_addresses", "fitting_swizzles",
+           "k_steps", "packed"]
 
 #: Which dimension of the operand is contiguous.
 Major = Literal["K", "MN"]
@@ -159,3 +160,35 @@ def packed(major: str, swizzle: str, mn: int, k: int, bits: int, *, start: int =
     if major == "MN" and swizzle == "none":
         inner, outer = outer, inner
     return SmemDescriptor(start, inner, outer, swizzle, base_offset)
+
+
+def fitting_swizzles(mn: int, bits: int, major: str) -> list[str]:
+    """The swizzles whose atoms a tile of `mn` rows (or columns) fills.
+
+    K-major atoms are 8 rows high; MN-major ones 16, 32, 64 bf16 elements wide: N = 24 fits none of
+    them, and a producer that writes whole atoms scrambles such a tile.
+
+        >>> fitting_swizzles(40, 16, "MN"), fitting_swizzles(96, 16, "MN")
+        (['none'], ['none', '32B', '64B'])
+    """
+    _check_bits(bits)
+    return [name for name, row in _ROW.items()
+            if mn % (8 if major == "K" else row * 8 // bits) == 0]
+
+
+def k_steps(one: SmemDescriptor, mn: int, k: int, bits: int, major: str) -> list[int]:
+    """Bytes to add to the start address for each instruction's part of a tile `k` elements deep.
+
+    An instruction takes 32 bytes of K. A K-major tile wider than its swizzle's row lies in columns
+    of atoms, one behind the other.
+
+        >>> k_steps(packed("K", "128B", 64, 128, 16), 64, 128, 16, "K")
+        [0, 32, 64, 96, 8192, 8224, 8256, 8288]
+    """
+    starts = range(0, k, 256 // bits)
+    row = _ROW[one.swizzle] * 8 // bits
+    if major == "K" and one.swizzle != "none":
+        column = -(-mn // 8) * one.sbo
+        return [at // row * column + at % row * bits // 8 for at in starts]
+    layout = _plain(one, mn, k, bits, major)[1]
+    return [int(layout(at)) * bits // 8 for at in starts]

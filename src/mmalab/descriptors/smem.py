@@ -159,6 +159,14 @@ class SmemFormat:
                 legal="0, or a swizzle", where=self.where))
         return found
 
+    def nearest(self, word: int) -> int:
+        """The word with its reserved bits cleared and its fixed fields set."""
+        word &= ~self.reserved & (1 << 64) - 1
+        for field, value in self.fixed:
+            word = word & ~field.mask | field.encode(value)
+        swizzle = next(field for field in self.fields if field.name == "swizzle")
+        return word & ~_BASE.mask if swizzle.decode(word) == 0 else word
+
     def _wrong(self, field: Field, have: int, must: int) -> UsageError:
         hint = " (a Hopper descriptor?)" if field.name == "version" and have == 0 else ""
         return UsageError(f"{field.name} = {have}", f"bits {field.hi}:{field.lo} are always"

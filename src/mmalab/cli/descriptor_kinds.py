@@ -1,0 +1,176 @@
+"""The kinds of descriptors that ``mmalab descriptor`` knows, each from words to one plain record.
+
+A reader takes the positional values and the options and returns ``what``, ``word``, ``hex``,
+``fields`` (name, value, bits, meaning), ``problems`` (given, rule, legal, where), and where there
+are any ``nearest``, ``remarks`` and further ``lines`` of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mmalab.cli.numbers import numbers
+from mmalab.errors import UsageError
+
+if TYPE_CHECKING:
+    from mmalab.bits import Field
+
+__all__ = ["KINDS", "Options", "Reader"]
+
+_WHERE = "mmalab descriptor --help"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says besides the values."""
+
+    encode: bool
+    target: str
+    kind: str
+    sparse: bool | None
+    cta_group: int
+    tile: str
+    dtype: str
+    major: str
+
+
+Reader: TypeAlias = Callable[[list[str], Options], dict[str, Any]]
+
+
+# --- words and fields -----------------------------------------------------------------------------
+
+def _word(values: list[str]) -> int:
+    if len(values) != 1:
+        raise UsageError(f"{len(values)} words", "one word is decoded at a time",
+                         legal="0x4000004000010040, or --encode KEY=VALUE ...", where=_WHERE)
+    return _integer("the word", values[0])
+
+
+def _integer(name: str, text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise UsageError(f"{name} = {text}", "is no integer", legal="64 or 0x40",
+                         where=_WHERE) from None
+
+
+def _pairs(values: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not text:
+            raise UsageError(f"--encode {value}", "is no KEY=VALUE", legal="start=0x400",
+                             where=_WHERE)
+        found[name] = text
+    return found
+
+
+def _record(what: str, word: int, fields: Iterable[Field], values: Mapping[str, Any],
+            problems: Iterable[UsageError], digits: int) -> dict[str, Any]:
+    return {
+        "what": what, "word": word, "hex": f"{word:#0{digits + 2}x}",
+        "fields": [{"name": field.name, "value": values[field.name],
+                    "bits": f"{field.hi}:{field.lo} = {field.decode(word)}",
+                    "meaning": field.meaning}
+                   for field in sorted(fields, key=lambda one: -one.hi)],
+        "problems": [{"given": one.given, "rule": one.rule, "legal": one.legal,
+                      "where": one.where} for one in problems],
+    }
+
+
+# --- shared memory --------------------------------------------------------------------------------
+
+def _smem(values: list[str], options: Options) -> dict[str, Any]:
+    from mmalab.descriptors import smem_format
+
+    layout = smem_format(options.target or "sm_90a")
+    word = _smem_word(values, options) if options.encode else _word(values)
+    problems = layout.problems(word)
+    if not 0 <= word < 1 << 64:
+        raise problems[0]
+    held = layout.raw(word)
+    shown: dict[str, Any] = dict(held)
+    for name in ("start", "lbo", "sbo"):
+        shown[name] = 16 * held[name]
+    shown["swizzle"] = layout.swizzles.get(held["swizzle"], f"code {held['swizzle']}")
+    fields = [*layout.fields, *(field for field, _ in layout.fixed)]
+    found = _record(f"shared-memory descriptor of {layout.name}, offsets in bytes", word, fields,
+                    shown, problems, 16)
+    found["nearest"] = f"{layout.nearest(word):#018x}" if problems else ""
+    found["remarks"] = layout.remarks(word)
+    if options.tile and not problems:
+        _tile(found, layout.name, word, options)
+    return found
+
+
+def _smem_word(values: list[str], options: Options) -> int:
+    from mmalab import formats
+    from mmalab.descriptors import packed, smem_format
+
+    given: dict[str, Any] = _pairs(values)
+    for name, text in given.items():
+        if name != "swizzle":
+            # start is an address; offsets are what the field holds, or bytes where a B says so
+            as_bytes = text.removesuffix("B") if name in ("lbo", "sbo") else text
+            scale = 16 if name in ("lbo", "sbo") and as_bytes == text else 1
+            given[name] = scale * _integer(name, as_bytes)
+    if options.tile:
+        mn, k = numbers("--tile", options.tile, 2)
+        tile = packed(options.major, given.get("swizzle", "none"), mn, k,
+                      formats.get(options.dtype).bits)
+        given = {"lbo": tile.lbo, "sbo": tile.sbo} | given
+    return smem_format(options.target or "sm_90a").encode(**given)
+
+
+def _tile(found: dict[str, Any], name: str, word: int, options: Options) -> None:
+    """The words of all steps through K, and which swizzles the tile fills."""
+    from mmalab import formats
+    from mmalab.descriptors import fitting_swizzles, k_steps, smem_format
+
+    mn, k = numbers("--tile", options.tile, 2)
+    bits = formats.get(options.dtype).bits
+    one = smem_format(options.target or "sm_90a").decode(word)
+    steps = k_steps(one, mn, k, bits, options.major)
+    found["steps"] = [{"k": at * 256 // bits, "bytes": step, "word": word + step // 16,
+                       "hex": f"{word + step // 16:#018x}"} for at, step in enumerate(steps)]
+    found["fitting_swizzles"] = fitting_swizzles(mn, bits, options.major)
+    found["lines"] = [
+        f"tile {mn} x {k} {options.dtype}, {options.major}-major, for {name}:",
+        *(f"  k {step['k']:>4}  {step['hex']}  start + {step['bytes']}"
+          for step in found["steps"]),
+        f"  swizzles whose atoms it fills: {', '.join(found['fitting_swizzles']) or 'none fits'}"]
+    if one.swizzle not in found["fitting_swizzles"]:
+        found["remarks"].append(f"{mn} is no multiple of the {one.swizzle} atom: a producer that"
+                                " writes whole atoms needs more room than the tile")
+
+
+# --- instructions ---------------------------------------------------------------------------------
+
+def _instr(values: list[str], options: Options) -> dict[str, Any]:
+    from mmalab.descriptors import instruction
+    from mmalab.isa.tensor_memory import KINDS as KINDS_OF_MMA
+
+    if not options.kind:
+        raise UsageError("descriptor instr", "its fields depend on the kind of tcgen05.mma",
+                         legal=[f"--kind {name}" for name in KINDS_OF_MMA], where=_WHERE)
+    if options.encode:
+        names = {"a", "b", "d", "scale"}
+        word = instruction.encode(options.kind, **{
+            name: text if name in names else _integer(name, text)
+            for name, text in _pairs(values).items()})
+    else:
+        word = _word(values)
+    layout = instruction.instr_format(options.kind)
+    one = instruction.decode(options.kind, word)
+    problems = instruction.problems(options.kind, word, cta_group=options.cta_group,
+                                    sparse=options.sparse)
+    found = _record(f"instruction descriptor of kind::{options.kind}", word, layout.fields,
+                    one.values, problems, 8)
+    found["nearest"] = (f"{word & ~layout.reserved:#010x}" if word & layout.reserved else "")
+    return found
+
+
+#: By what stands behind ``mmalab descriptor``.
+KINDS: dict[str, Reader] = {"smem": _smem, "instr": _instr}

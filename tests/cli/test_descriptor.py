@@ -1,0 +1,108 @@
+"""``mmalab descriptor``: words of real kernels explained, fields made into words, faults named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def fields(answer: Any) -> dict[str, Any]:
+    """Values by field name."""
+    return {field["name"]: field["value"] for field in answer.json["fields"]}
+
+
+def test_common_word(mmalab) -> None:
+    """Case B02: what SBO 64 and code 1 mean."""
+    found = fields(mmalab("descriptor", "smem", "0x4000004000010040", "--json"))
+    assert found == {"start": 0x400, "lbo": 16, "sbo": 1024, "base_offset": 0, "swizzle": "128B"}
+    assert "bits 9:7" in mmalab("descriptor", "smem", "0x4000004000010040").out
+
+
+def test_encode_is_the_inverse(mmalab) -> None:
+    """Offsets as the field holds them, or in bytes."""
+    words = ["start=0x400", "lbo=1", "sbo=64", "swizzle=128B"]
+    assert mmalab("descriptor", "smem", "--encode", *words, "--target", "sm_90a",
+                  "--json").json["word"] == 0x4000004000010040
+    words = ["start=0x400", "lbo=16B", "sbo=1024B", "swizzle=128B"]
+    assert mmalab("descriptor", "smem", "--encode", *words, "--target", "sm_100a",
+                  "--json").json["hex"] == "0x4000404000010040"
+
+
+def test_steps_through_k(mmalab) -> None:
+    """Case B02: each step of K adds 2 to the address field."""
+    found = mmalab("descriptor", "smem", "--encode", "start=0x400", "swizzle=128B", "--tile",
+                   "64,64", "--json").json
+    assert found["word"] == 0x4000004000010040
+    assert [step["word"] - found["word"] for step in found["steps"]] == [0, 2, 4, 6]
+    assert [step["k"] for step in found["steps"]] == [0, 16, 32, 48]
+
+
+@pytest.mark.parametrize(("n", "fits"), [
+    (24, ["none"]), (40, ["none"]), (64, ["none", "32B", "64B", "128B"])])
+def test_tile_that_fits_no_swizzle(mmalab, n: int, fits: list[str]) -> None:
+    """Case B08: atoms of MN-major bf16 are 16, 32, 64 wide."""
+    found = mmalab("descriptor", "smem", "--encode", "swizzle=64B", "--tile", f"{n},16", "--major",
+                   "MN", "--json").json
+    assert found["fitting_swizzles"] == fits
+    assert bool(found["remarks"]) == (fits == ["none"])
+
+
+@pytest.mark.parametrize(("base", "right"), [(0, True), (128, False), (512, False), (1024, True)])
+def test_base_alignment(mmalab, base: int, right: bool) -> None:
+    """Case B05: a 128B tile begins at a multiple of 1024, or says its phase."""
+    answer = mmalab("descriptor", "smem", "--encode", f"start={base}", "sbo=64", "swizzle=128B",
+                    "--json")
+    assert answer.code == 0
+    assert (answer.json["remarks"] == []) == right
+    if not right:
+        phase = f"base_offset {base >> 7 & 7}"
+        assert phase in answer.json["remarks"][0]
+        answer = mmalab("descriptor", "smem", "--encode", f"start={base}", "sbo=64",
+                        "swizzle=128B", f"base_offset={base >> 7 & 7}", "--json")
+        assert answer.json["remarks"] == []
+
+
+def test_hopper_word_on_blackwell(mmalab) -> None:
+    """SD01: what is wrong, and the word with its version."""
+    answer = mmalab("descriptor", "smem", "0x4000004000010040", "--target", "sm_100a", "--json")
+    assert answer.code == 1
+    assert "version" in answer.json["problems"][0]["given"]
+    assert answer.json["nearest"] == "0x4000404000010040"
+    text = mmalab("descriptor", "smem", "0x4000004000010040", "--target", "sm_100a").out
+    assert "Hopper" in text
+    assert "nearest: 0x4000404000010040" in text
+
+
+def test_instruction_descriptor(mmalab) -> None:
+    """Types and shape there and back."""
+    made = mmalab("descriptor", "instr", "--kind", "f16", "--encode", "a=bf16", "b=bf16", "d=f32",
+                  "m=128", "n=256", "--json")
+    assert made.code == 0
+    found = fields(mmalab("descriptor", "instr", made.json["hex"], "--kind", "f16", "--json"))
+    assert (found["a"], found["b"], found["d"], found["m"], found["n"]) == (
+        "bf16", "bf16", "f32", 128, 256)
+
+
+def test_instruction_descriptor_that_no_product_has(mmalab) -> None:
+    """N of 12, of the wrong kind, without .sp."""
+    answer = mmalab("descriptor", "instr", "0x8400494", "--kind", "mxf4", "--dense", "--json")
+    assert answer.code == 1
+    given = " ".join(problem["given"] for problem in answer.json["problems"])
+    assert "sparsity = 1" in given
+    assert "scale = code 0" in given
+
+
+@pytest.mark.parametrize("words", [
+    ["smem"], ["smem", "x"], ["smem", "1", "2"], ["smem", "--encode", "start"],
+    ["smem", "--encode", "stride=4"], ["smem", "--encode", "start=0x401"],
+    ["smem", "--encode", "swizzle=96B"], ["smem", "0x1ffffffffffffffff"],
+    ["smem", "1", "--target", "sm_120a"], ["smem", "0", "--tile", "8"],
+    ["instr", "0"], ["instr", "0", "--kind", "f4"], ["instr", "0x100000000", "--kind", "f16"],
+    ["instr", "--kind", "i8", "--encode", "a=f16"], ["instr", "--kind", "f16", "--encode", "m=100"],
+    ["nothing", "0"]])
+def test_wrong_use(mmalab, words: list[str]) -> None:
+    """Exit 2, and what would be legal."""
+    answer = mmalab("descriptor", *words)
+    assert answer.code == 2
+    assert "legal" in answer.err or "see" in answer.err
