@@ -100,6 +100,21 @@ def test_more_is_never_easier(one: dict[str, int], two: dict[str, int], target: 
     assert large.ctas <= small.ctas
 
 
+@settings(max_examples=60, deadline=None)
+@given(requests, st.sampled_from(TARGETS))
+def test_one_more_is_exact(request: dict[str, int], target: str) -> None:
+    """With what is offered one CTA more fits; with a register or a byte more it does not."""
+    found = occupancy(**request, target=target)
+    if not found.one_more:
+        return
+    offered = {"registers": found.one_more["registers"], "shared": found.one_more["shared memory"],
+               "threads": request["threads"]}
+    assert occupancy(**offered, target=target).ctas > found.ctas
+    for name in ("registers", "shared"):
+        over = occupancy(**{**offered, name: offered[name] + 1}, target=target)
+        assert over.ctas <= found.ctas
+
+
 @settings(max_examples=40, deadline=None)
 @given(requests, st.sampled_from(TARGETS))
 def test_what_fits_stays_within_the_sm(request: dict[str, int], target: str) -> None:

@@ -113,6 +113,25 @@ def test_tables_and_json() -> None:
     assert "Swizzle<3,4,3>" in found.table()
 
 
+def test_what_fits_instead() -> None:
+    """Five stages of 48 KiB do not fit: four do, N = 224 does, half of K does; N = 240 does not."""
+    found = smem.stage_plan(128, 256, 64, "bf16", target="sm_90a", stages=5)
+    assert found.misfit is not None
+    assert found.misfit.nearest == ("4 stages (196672 bytes)", "N = 224 (5 stages)",
+                                    "K = 32 (5 stages)")
+    assert smem.stage_plan(128, 224, 64, "bf16", target="sm_90a", stages=5).fits
+    assert not smem.stage_plan(128, 240, 64, "bf16", target="sm_90a", stages=5).fits
+
+
+def test_tensor_copies_of_a_stage() -> None:
+    """Boxes have 256 rows at most and the width of the swizzle; padded rows have none."""
+    found = smem.stage_plan(128, 320, 128, "bf16", target="sm_90a")
+    assert found.boxes == ((128, 128), (128, 128), (128, 256), (128, 64), (128, 256), (128, 64))
+    assert sum(width * rows for width, rows in found.boxes) == found.stage_bytes
+    assert smem.stage_plan(128, 128, 32, "bf16", target="sm_90a", pad=16).boxes == ()
+    assert smem.stage_plan(128, 128, 32, "bf16", target="sm_89").boxes == ()
+
+
 def test_wrong_use() -> None:
     """Rows that are no multiple of 16 bytes, sizes that are none."""
     with pytest.raises(UsageError, match="no multiple of 16 bytes\n  legal: K = 504, K = 512"):

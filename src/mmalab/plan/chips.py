@@ -126,10 +126,13 @@ class Chip:
 _V100 = "NVIDIA Tesla V100 architecture whitepaper"
 _T4 = "NVIDIA Turing architecture whitepaper"
 _A100 = "NVIDIA A100 architecture whitepaper"
+_GA102 = "NVIDIA GA102 architecture whitepaper, RTX 3090 column"
+_ORIN = "NVIDIA Jetson AGX Orin technical brief, 64 GB module"
 _ADA = "NVIDIA Ada architecture whitepaper, RTX 4090 column"
 _H100 = "NVIDIA H100 architecture whitepaper"
 _H200 = "NVIDIA H200 data sheet"
 _B200 = "NVIDIA HGX B200 data sheet"
+_GB200 = "NVIDIA GB200 NVL72 data sheet, one GPU"
 _B300 = "NVIDIA HGX B300 data sheet"
 _RTX5090 = "NVIDIA RTX Blackwell architecture whitepaper"
 _SPARK = "NVIDIA DGX Spark data sheet"
@@ -183,8 +186,8 @@ _GEFORCE = ("f16.f32=512 f16.f16=1024 bf16.f32=512 tf32.f32=256 e4m3.f32=1024 e4
             "s8.s32=2048")
 _HOPPER_SHEET = ("f16.f32=989.4/1978.9 bf16.f32=989.4/1978.9 tf32.f32=494.7/989.4 "
                  "e4m3.f32=1978.9/3957.8 s8.s32=1978.9/3957.8 f64.f64=66.9@1980")
-_BACKWARDS = "inferred: data-sheet rate over 148 SMs and 1.86 GHz (no document states it)"
-_IMPLIED = Figure(1856, "MHz", "inferred: 2250e12 / (148 * 8192)", Evidence.INFERRED)
+_BACKWARDS = "data-sheet rate over 148 SMs and 1.86 GHz (no document states it)"
+_IMPLIED = Figure(1856, "MHz", "2250e12 / (148 * 8192)", Evidence.INFERRED)
 
 #: Every product by name.
 CHIPS: Mapping[str, Chip] = {
@@ -202,6 +205,16 @@ CHIPS: Mapping[str, Chip] = {
                         "s4.s32=8192 b1.s32=32768 f64.f64=128"),
                  "f16.f32=312/624 bf16.f32=312/624 tf32.f32=156/312 s8.s32=624/1248 "
                  "s4.s32=1248/2496 b1.s32=4992 f64.f64=19.5"),
+        _product("RTX 3090", (8, 6), _GA102, (82, 1695, 24, 936, 6, 350),
+                 _rates(_GA102, Evidence.DOCUMENTED,
+                        "f16.f32=512 f16.f16=1024 bf16.f32=512 tf32.f32=256 s8.s32=2048 "
+                        "s4.s32=4096"),
+                 "f16.f32=71/142 f16.f16=142/284 bf16.f32=71/142 tf32.f32=35.6/71 s8.s32=284/568 "
+                 "s4.s32=568/1136"),
+        _product("AGX Orin", (8, 7), _ORIN, (16, 1300, 64, 204.8, 4, 60),
+                 _rates(_ORIN, Evidence.DOCUMENTED,
+                        "f16.f32=2048 f16.f16=2048 bf16.f32=2048 tf32.f32=1024 s8.s32=4096"),
+                 "s8.s32=85/170"),
         _product("RTX 4090", (8, 9), _ADA, (128, 2520, 24, 1008, 72, 450),
                  _rates(_ADA, Evidence.DOCUMENTED, f"{_GEFORCE} s4.s32=4096"),
                  "f16.f32=165.2/330.4 f16.f16=330.3/660.6 bf16.f32=165.2/330.4 "
@@ -216,6 +229,10 @@ CHIPS: Mapping[str, Chip] = {
         _product("H100 SXM", (9, 0), _H100, (132, 1830, 80, 3352, 50, 700),
                  _rates(_H100, Evidence.DOCUMENTED, f"{_HOPPER} {_HOPPER_FP64}"), _HOPPER_SHEET,
                  notes=("FP64 counts with 1980 MHz, all other tensor rates with 1830 MHz",)),
+        _product("H100 PCIe", (9, 0), _H100, (114, 1620, 80, 2000, 50, 350),
+                 _rates(_H100, Evidence.DOCUMENTED, _HOPPER),
+                 "f16.f32=756/1513 bf16.f32=756/1513 tf32.f32=378/756 e4m3.f32=1513/3026 "
+                 "s8.s32=1513/3026"),
         _product("H200", (9, 0), _H200, (132, 1830, 141, 4800, 50, 700),
                  _rates(_OURS, Evidence.MEASURED, _HOPPER)
                  + _rates(_H100, Evidence.DOCUMENTED, _HOPPER_FP64), _HOPPER_SHEET,
@@ -232,6 +249,15 @@ CHIPS: Mapping[str, Chip] = {
                  l2=Figure(126, "MB", "device queries by others; no sheet prints it",
                            Evidence.INFERRED),
                  notes=("article B counts 8.0 TB/s; newer sheets print 7.7 TB/s",)),
+        _product("GB200", (10, 0), _GB200, (148, 2062, 186, 8000, 126, 1200),
+                 _rates(_BACKWARDS, Evidence.INFERRED, _BLACKWELL),
+                 "f16.f32=2500/5000 bf16.f32=2500/5000 tf32.f32=1250/2500 e4m3.f32=5000/10000 "
+                 "e3m2.f32=5000/10000 e2m1.f32=10000/20000 s8.s32=5000/10000",
+                 sms=Figure(148, "SMs", _DIES),
+                 clock=Figure(2062, "MHz", "2500e12 / (148 * 8192)", Evidence.INFERRED),
+                 l2=Figure(126, "MB", "device queries by others; no sheet prints it",
+                           Evidence.INFERRED),
+                 notes=("one GPU of the superchip",)),
         _product("B300", (10, 3), _B300, (148, 1856, 288, 8000, 126, 1100),
                  _rates(_BACKWARDS, Evidence.INFERRED,
                         "f16.f32=8192 bf16.f32=8192 tf32.f32=4096 e4m3.f32=16384 e3m2.f32=16384 "
@@ -243,23 +269,23 @@ CHIPS: Mapping[str, Chip] = {
                  notes=("dense FP4 is 1.5 times B200's: K = 96 instructions",
                         "INT8 is 0.15 POPS dense: no tensor rate worth planning with")),
         _product("Thor T5000", (11, 0), _THOR, (20, 1579, 128, 273, 32, 130),
-                 _rates("inferred: B200's rates; 2070e12 sparse FP4 then needs 1.58 GHz",
+                 _rates("B200's rates; 2070e12 sparse FP4 then needs 1.58 GHz",
                         Evidence.INFERRED, "f16.f32=8192 bf16.f32=8192 e4m3.f32=16384 "
                         "e2m1.f32=32768"),
                  "e2m1.f32=1035/2070",
                  sms=Figure(20, "SMs", "NVIDIA developer forum 356355: driver query"),
                  l2=Figure(32, "MB", "NVIDIA developer forum 356355: driver query"),
-                 clock=Figure(1579, "MHz", "inferred: 1035e12 / (20 * 32768)", Evidence.INFERRED)),
+                 clock=Figure(1579, "MHz", "1035e12 / (20 * 32768)", Evidence.INFERRED)),
         _product("RTX 5090", (12, 0), _RTX5090, (170, 2407, 32, 1792, 96, 575),
                  _rates(_RTX5090, Evidence.DOCUMENTED, f"{_GEFORCE} e2m1.f32=4096"),
                  "f16.f32=209.5/419 f16.f16=419/838 bf16.f32=209.5/419 tf32.f32=104.8/209.5 "
                  "e4m3.f32=419/838 e4m3.f16=838/1676 s8.s32=838/1676 e2m1.f32=1676/3352"),
         _product("GB10", (12, 1), _SPARK, (48, 2525, 128, 273, 24, 140),
-                 _rates("inferred: as RTX 5090, the same SM", Evidence.INFERRED,
+                 _rates("as RTX 5090, the same SM", Evidence.INFERRED,
                         f"{_GEFORCE} e2m1.f32=4096"),
                  "e2m1.f32=500/1000",
                  l2=Figure(24, "MB", "device queries by others", Evidence.INFERRED),
-                 clock=Figure(2525, "MHz", "inferred: about 31 TFLOPS of FP32 over 48 * 256",
+                 clock=Figure(2525, "MHz", "about 31 TFLOPS of FP32 over 48 * 256",
                               Evidence.INFERRED)),
     )
 }
@@ -296,7 +322,7 @@ def chip_of(name: str) -> Chip:
         UsageError: no such target, or no product with its capability in the table.
     """
     capability = target(name).capability
-    usual = {(9, 0): "H200", (8, 9): "RTX 4090"}.get(capability)
+    usual = {(9, 0): "H200"}.get(capability)
     found = usual or next((c.name for c in CHIPS.values() if c.capability == capability), None)
     if found is None:
         known = sorted({f"sm_{10 * a + b}" for a, b in (c.capability for c in CHIPS.values())})

@@ -40,6 +40,8 @@ __all__ = ["UNITS", "Decode", "Fill", "Grouped", "Roofline", "crossover", "decod
            "fill_table", "grouped", "knee", "roofline", "units_of"]
 
 _WHERE = "mmalab.plan.decode"
+#: Rows from decode to prefill.
+_SWEEP = (1, 8, 32, 128, 512, 2048, 8192)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +308,11 @@ def grouped(tokens: Sequence[int], *, unit: str = "tcgen05", arrangement: str = 
 
 @dataclass(frozen=True)
 class Decode:
-    """One decode step: how every instruction class of the target is filled, and the roofline."""
+    """One decode step: how every instruction class of the target is filled, and the roofline.
+
+    `curve` is the fill of the target's largest unit for 1 to 256 rows; `sweep` the roofline of the
+    same weights from one row (decode) to thousands (prefill).
+    """
 
     target: str
     chip: str
@@ -315,6 +321,7 @@ class Decode:
     fills: tuple[Fill, ...]
     roofline: Roofline | None
     curve: tuple[Fill, ...]
+    sweep: tuple[Roofline, ...] = ()
 
     @property
     def best(self) -> Fill:
@@ -330,6 +337,11 @@ class Decode:
         lines = [head, aligned(rows, ("instruction", "tokens as", "reserved", "filled", ""))]
         if self.roofline:
             lines.append(str(self.roofline))
+        if self.sweep:
+            steps = [(line.rows, f"{1e6 * line.memory_seconds:.2f}",
+                      f"{1e6 * line.math_seconds:.2f}", line.bound,
+                      f"{1e6 * line.seconds / line.rows:.3f}") for line in self.sweep]
+            lines.append(aligned(steps, ("rows", "memory us", "math us", "bound", "us a row")))
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -344,7 +356,8 @@ class Decode:
             "target": self.target, "chip": self.chip, "rows": self.rows,
             "speculative": self.speculative, "fills": [plain(item) for item in self.fills],
             "best": plain(self.best), "curve": [plain(item) for item in self.curve],
-            "roofline": None,
+            "reserved": self.fills[0].reserved, "filled": self.fills[0].filled,
+            "roofline": None, "sweep": [asdict(line) for line in self.sweep],
         }
         if self.roofline:
             found["roofline"] = {**asdict(self.roofline), "bound": self.roofline.bound,
@@ -372,11 +385,13 @@ def decode(rows: int, *, target: str, n: int | None = None, k: int | None = None
     if not pairs:
         raise UsageError(f"f16 products on {target}", "do not exist", legal="sm_75 and later",
                          where=_WHERE)
-    line = None
+    line: Roofline | None = None
+    sweep: tuple[Roofline, ...] = ()
     if n is not None and k is not None:
         line = roofline(tokens, n, k, weights, on=product)
+        sweep = tuple(roofline(count, n, k, weights, on=product) for count in _SWEEP)
     return Decode(
         target=isa.target(target).name, chip=product.name, rows=rows, speculative=speculative,
         fills=tuple(fill(tokens, unit, arrangement=how) for unit, how in pairs), roofline=line,
-        curve=fill_table(pairs[0][0]),
+        curve=fill_table(pairs[0][0]), sweep=sweep,
     )

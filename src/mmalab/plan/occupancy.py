@@ -24,7 +24,7 @@ CUDA's occupancy calculator, which answers the same for the driver of an H200 (t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from mmalab import isa
@@ -81,6 +81,8 @@ class Occupancy:
     used: Mapping[str, float]
     binding: tuple[str, ...]
     misfit: Misfit | None = None
+    #: What each resource may be at most for one CTA more; empty when the chip has no room for it.
+    one_more: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -95,6 +97,9 @@ class Occupancy:
         head = (f"{self.target}: {self.ctas} CTA{'s' * (self.ctas != 1)} of {self.threads} "
                 f"threads, {self.warps} of {self.warp_slots} warps ({100 * self.share:.0f} %)")
         lines = [head, aligned(rows, ("resource", "CTAs", "used", "", ""))]
+        if self.one_more:
+            most = ", ".join(f"{name} {value}" for name, value in self.one_more.items())
+            lines.append(f"for {self.ctas + 1} CTAs, at most: {most}")
         return "\n".join([*lines, *([str(self.misfit)] if self.misfit else [])])
 
     def __str__(self) -> str:
@@ -124,7 +129,7 @@ def occupancy(*, registers: int, shared: int, threads: int, target: str,
         tmem=columns, ctas=ctas, warps=ctas * warps, warp_slots=chip.warps, limits=limits,
         used={name: ctas * share for name, share in used.items()},
         binding=tuple(name for name, count in limits.items() if count == min(limits.values())),
-        misfit=misfit,
+        misfit=misfit, one_more={} if misfit else _one_more(chip, warps, columns, ctas + 1),
     )
 
 
@@ -200,6 +205,21 @@ def _admitted(chip: Limits, registers: int, shared: int, warps: int, columns: tu
         limits["tensor memory"] = admitted(columns)
         used["tensor memory"] = sum(columns) / 512
     return limits, used
+
+
+def _one_more(chip: Limits, warps: int, columns: tuple[int, ...], ctas: int) -> dict[str, int]:
+    """The most registers per thread, shared bytes and columns with which `ctas` CTAs fit."""
+    if ctas > chip.ctas or ctas * warps > chip.warps:
+        return {}
+    each = chip.shared_per_sm // ctas // chip.shared_unit * chip.shared_unit - chip.shared_reserved
+    found = {"registers": _most_registers(chip, ctas * warps),
+             "shared memory": min(each, chip.shared_per_cta)}
+    if columns:
+        sizes = [size for size in (512, 256, 128, 64, 32) if 512 // size >= ctas]
+        if not sizes:
+            return {}
+        found["tensor memory"] = sizes[0]
+    return found
 
 
 def _misfit(chip: Limits, registers: int, shared: int, threads: int, barriers: int,

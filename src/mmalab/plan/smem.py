@@ -25,7 +25,7 @@ tensor swizzling modes; cuBLAS, block scaling factors layout.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mmalab import isa
@@ -108,7 +108,9 @@ class StagePlan:
 
     `stage_bytes` is one stage without barriers; `ctas` how many CTAs with `stages` stages an SM's
     shared memory holds; `conflicts` the bank-conflict search of one panel of A, for the reads of
-    ldmatrix and the 16-byte writes of cp.async together (None where rows do not fill 16 bytes).
+    ldmatrix and the 16-byte writes of cp.async together (None where rows do not fill 16 bytes);
+    `boxes` the tensor copies of one stage's A and B, (bytes of a row, rows) each: a box is as wide
+    as the swizzle and has 256 rows at most. Their bytes are what an mbarrier has to expect.
     """
 
     m: int
@@ -123,16 +125,13 @@ class StagePlan:
     max_stages: int
     ctas: int
     conflicts: SwizzleSearch | None
+    boxes: tuple[tuple[int, int], ...] = ()
+    misfit: Misfit | None = None
 
     @property
     def fits(self) -> bool:
         """Whether the stages asked for fit."""
-        return self.layout.fits
-
-    @property
-    def misfit(self) -> Misfit | None:
-        """Why they do not."""
-        return self.layout.misfit
+        return self.misfit is None
 
     def table(self) -> str:
         """The plan as text."""
@@ -140,6 +139,12 @@ class StagePlan:
                 f"{self.target}: {self.stage_bytes:,} bytes a stage, swizzle {self.swizzle}, at "
                 f"most {self.max_stages} stages, {self.ctas} CTA{'s' * (self.ctas != 1)} per SM")
         lines = [head, self.layout.table()]
+        if self.misfit and self.misfit != self.layout.misfit:
+            lines[-1] = self.layout.table().replace(str(self.layout.misfit), str(self.misfit))
+        if self.boxes:
+            expected = sum(width * rows for width, rows in self.boxes)
+            boxes = ", ".join(f"{rows} x {width} bytes" for width, rows in self.boxes)
+            lines.append(f"tensor copies of a stage: {boxes}; the barrier expects {expected} bytes")
         if self.conflicts is not None:
             lines += ["", "bank conflicts of a panel of A:", self.conflicts.table()]
         return "\n".join(lines)
@@ -153,7 +158,7 @@ class StagePlan:
             "m": self.m, "n": self.n, "k": self.k, "format": self.format, "target": self.target,
             "fits": self.fits, "stages": self.stages, "max_stages": self.max_stages,
             "ctas": self.ctas, "swizzle": self.swizzle, "stage_bytes": self.stage_bytes,
-            "layout": self.layout, "misfit": self.misfit,
+            "layout": self.layout, "misfit": self.misfit, "boxes": self.boxes,
             "conflicts": self.conflicts.as_dict() if self.conflicts else None,
         }
 
@@ -224,73 +229,126 @@ def stage_plan(m: int, n: int, k: int, dtype: str, *, target: str, stages: int |
     Raises:
         UsageError: rows that no swizzle or 16-byte copy can fill, unknown types or targets.
     """
-    if min(m, n, k) < 1 or min(epilogue, pad) < 0 or pad % 16 or cta_group not in (1, 2) \
-            or (m | n) % cta_group:
-        raise UsageError(
-            f"a tile of {m} x {n} x {k}, {epilogue} bytes of epilogue, {pad} of padding",
-            "is none", legal="positive sizes that a pair can halve, padding of 16 bytes",
-            where=_WHERE)
-    fmt = block_format(scales or dtype)
-    bits = _bits(fmt, target)
-    row = k * bits // 8
-    swizzle = _swizzle(row, k * bits % 8, k, fmt)
-    span = min(row, _SPANS.get(swizzle, row))
-    if pad:
-        row, swizzle = row + pad, "none"
+    tile = _Tile(m, n, k, block_format(scales or dtype), isa.target(target).name, epilogue,
+                 cta_group, pad)
+    tile.check()
+    members = tile.members()
+    most = max_stages(members, tile.target)
+    layout = shared_layout(members, stages or most or 1, tile.target)
     chip = isa.limits(target)
-    members = _members((m, n), cta_group, k, fmt, row, swizzle)
-    members += _rest(epilogue, isa.target(target).number)
-    most = max_stages(members, target)
-    layout = shared_layout(members, stages or most or 1, target)
     held = -(-(layout.bytes + chip.shared_reserved) // chip.shared_unit) * chip.shared_unit
+    misfit = layout.misfit
+    if misfit:
+        misfit = replace(misfit, nearest=(*misfit.nearest, *_smaller(tile, layout.stages)))
     return StagePlan(
-        m=m, n=n, k=k, format=fmt, target=isa.target(target).name, stages=layout.stages,
-        swizzle=swizzle, layout=layout, max_stages=most,
+        m=m, n=n, k=k, format=tile.format, target=tile.target, stages=layout.stages,
+        swizzle=tile.swizzle, layout=layout, max_stages=most, boxes=tile.boxes(), misfit=misfit,
         stage_bytes=sum(member.bytes for member in members if member.per_stage and
                         "barrier" not in member.name),
         ctas=chip.shared_per_sm // held if layout.fits else 0,
-        conflicts=_conflicts(m // cta_group, span),
+        conflicts=_conflicts(m // cta_group, tile.span),
     )
 
 
-def _bits(fmt: BlockFormat, target: str) -> int:
-    """Bits of an element in shared memory: the container of tcgen05's kind where that runs."""
-    if fmt.kind and isa.limits(target).tmem_columns:
-        return kind_of(fmt.kind).container_bits or fmt.element_bits
-    return fmt.element_bits
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """What one stage holds, for one target."""
+
+    m: int
+    n: int
+    k: int
+    format: BlockFormat
+    target: str
+    epilogue: int
+    cta_group: int
+    pad: int
+
+    def check(self) -> None:
+        if min(self.m, self.n, self.k) < 1 or min(self.epilogue, self.pad) < 0 or self.pad % 16 \
+                or self.cta_group not in (1, 2) or (self.m | self.n) % self.cta_group:
+            raise UsageError(
+                f"a tile of {self.m} x {self.n} x {self.k}, {self.epilogue} bytes of epilogue, "
+                f"{self.pad} of padding", "is none",
+                legal="positive sizes that a pair can halve, padding of 16 bytes", where=_WHERE)
+        if self.k * self.bits % 128:
+            step = 128 // self.bits
+            near = (self.k // step * step or step, -(-self.k // step) * step)
+            raise UsageError(
+                f"rows of {self.k} {self.format}, {self.row} bytes",
+                "are no multiple of 16 bytes", legal=[f"K = {value}" for value in near],
+                where="PTX ISA, tensor copies: bytes of the innermost box dimension")
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element in shared memory: the container of tcgen05's kind where that runs."""
+        if self.format.kind and isa.limits(self.target).tmem_columns:
+            return kind_of(self.format.kind).container_bits or self.format.element_bits
+        return self.format.element_bits
+
+    @property
+    def row(self) -> int:
+        """Bytes of a row, without padding."""
+        return self.k * self.bits // 8
+
+    @property
+    def swizzle(self) -> str:
+        """The widest one that divides a row; none for padded rows."""
+        if self.pad:
+            return "none"
+        return next((name for name, span in _SPANS.items() if self.row % span == 0), "none")
+
+    @property
+    def span(self) -> int:
+        """Bytes of a row of one panel: the swizzle's, or those of the widest that would do."""
+        widest = next((span for span in _SPANS.values() if self.row % span == 0), self.row)
+        return min(self.row, widest)
+
+    def members(self) -> list[Member]:
+        """A, B, their scales, the result, two mbarriers a stage, the allocator's word."""
+        align, pitch = 8 * _SPANS.get(self.swizzle, 16), self.row + self.pad
+        found = [Member("A", self.m // self.cta_group * pitch, align, per_stage=True),
+                 Member("B", self.n // self.cta_group * pitch, align, per_stage=True)]
+        if self.format.block:
+            blocks = -(-self.k // self.format.block)
+            # Each CTA of a pair holds half of B, but multiplies with the scales of all of it.
+            sizes = {"SFA": self.m // self.cta_group, "SFB": self.n}
+            found += [Member(name, padded_scales(rows, blocks), 128, per_stage=True)
+                      for name, rows in sizes.items()]
+        if self.epilogue:
+            found.append(Member("epilogue", self.epilogue, 128))
+        if self.copied:
+            found.append(Member("barriers", 16, 8, per_stage=True))
+        if isa.limits(self.target).tmem_columns:
+            found.append(Member("tmem address", 4, 4))
+        return found
+
+    @property
+    def copied(self) -> bool:
+        """Whether the chip has tensor copies that signal mbarriers."""
+        return isa.target(self.target).number >= 90
+
+    def boxes(self) -> tuple[tuple[int, int], ...]:
+        """(bytes of a row, rows) of the tensor copies of A and B."""
+        if not self.copied or self.pad:
+            return ()
+        widths = [self.span] * (self.row // self.span)
+        return tuple((width, min(256, rows - first))
+                     for rows in (self.m // self.cta_group, self.n // self.cta_group)
+                     for width in widths for first in range(0, rows, 256))
 
 
-def _swizzle(row: int, rest: int, k: int, fmt: BlockFormat) -> str:
-    if rest or row % 16:
-        step = 128 // fmt.element_bits
-        raise UsageError(f"rows of {k} {fmt}, {row} bytes", "are no multiple of 16 bytes",
-                         legal=[f"K = {k // step * step or step}", f"K = {-(-k // step) * step}"],
-                         where="PTX ISA, tensor copies: bytes of the innermost box dimension")
-    return next((name for name, span in _SPANS.items() if row % span == 0), "none")
-
-
-def _members(sizes: tuple[int, int], cta_group: int, k: int, fmt: BlockFormat, row: int,
-             swizzle: str) -> list[Member]:
-    """A, B and their scales. Each CTA of a pair holds half of B, but the scales of all of it."""
-    m, n = sizes
-    align = 8 * _SPANS.get(swizzle, 16)
-    members = [Member("A", m // cta_group * row, align, per_stage=True),
-               Member("B", n // cta_group * row, align, per_stage=True)]
-    if fmt.block:
-        blocks = -(-k // fmt.block)
-        members += [Member("SFA", padded_scales(m // cta_group, blocks), 128, per_stage=True),
-                    Member("SFB", padded_scales(n, blocks), 128, per_stage=True)]
-    return members
-
-
-def _rest(epilogue: int, number: int) -> list[Member]:
-    """The result's bytes; two mbarriers a stage where copies signal them; the allocator's word."""
-    members = [Member("epilogue", epilogue, 128)] if epilogue else []
-    if number >= 90:
-        members.append(Member("barriers", 16, 8, per_stage=True))
-    if isa.limits(f"sm_{number}").tmem_columns:
-        members.append(Member("tmem address", 4, 4))
-    return members
+def _smaller(tile: _Tile, stages: int) -> list[str]:
+    """The largest N, and the largest part of K, with which so many stages fit."""
+    narrow = (replace(tile, n=n) for n in range(tile.n - 16, 0, -16))
+    short = (replace(tile, k=tile.k >> shift) for shift in (1, 2, 3)
+             if (tile.k >> shift) * tile.bits % 128 == 0)
+    found = []
+    for name, tries in (("n", narrow), ("k", short)):
+        fits = next((one for one in tries if one.m % one.cta_group == 0 == one.n % one.cta_group
+                     and max_stages(one.members(), one.target) >= stages), None)
+        if fits is not None:
+            found.append(f"{name.upper()} = {getattr(fits, name)} ({stages} stages)")
+    return found
 
 
 def _conflicts(rows: int, span: int) -> SwizzleSearch | None:

@@ -33,8 +33,23 @@ def chips(
     one = found[0]
     named = {"SMs": one.sms, "clock": one.clock, "memory": one.memory, "bandwidth": one.bandwidth,
              "L2": one.l2, "power": one.power}
-    figures = [(label, f"{value:g} {value.unit}", value.evidence, value.source)
+    figures = [(label, f"{value:g} {value.unit}", value.evidence.value, value.source)
                for label, value in named.items() if value is not None]
-    rates = [(f"{row.dtype}.{row.acc}", f"{row.per_clock} per SM and clock", row.evidence,
+    rates = [(f"{row.dtype}.{row.acc}", f"{row.per_clock} per SM and clock", row.evidence.value,
               row.source) for row in one.rates]
-    say(one.name, table(figures + rates), *(f"note: {note}" for note in one.notes))
+    say(one.name, table(figures + _limits(one) + rates), *(f"note: {note}" for note in one.notes))
+
+
+def _limits(one: model.Chip) -> list[tuple[str, str, str, str]]:
+    """What one SM offers, from the table of compute capabilities."""
+    row = one.limits
+    if row is None:
+        return []
+    source = "CUDA C++ Programming Guide, compute capabilities"
+    named = {"registers": (row.registers, "of 32 bits in an SM"),
+             "shared memory": (row.shared_per_sm, f"bytes in an SM, {row.shared_per_cta} a CTA"),
+             "warps": (row.warps, f"in an SM, {row.ctas} CTAs"),
+             "tensor memory": (row.tmem_columns, "columns of 128 lanes x 32 bits"),
+             "cluster": (row.cluster, "CTAs at most")}
+    return [(label, f"{value} {what}", row.evidence.value, source)
+            for label, (value, what) in named.items() if value]
