@@ -39,7 +39,7 @@ _INTEGER = ("IMMA", "IGMMA", "UTCIMMA")
 
 #: Opcodes made for each PTX element type or tcgen05 kind.
 _NATIVE: dict[str, tuple[str, ...]] = {
-    "f16": _HALF, "bf16": _HALF, "tf32": _HALF,
+    "f16": _HALF, "bf16": _HALF, "tf32": _HALF, "ti16": _HALF,
     "e4m3": _BYTE, "e5m2": _BYTE, "e3m2": _BYTE, "e2m3": _BYTE, "e2m1": _BYTE,
     "f8f6f4": _BYTE, "mxf8f6f4": _BYTE, "mxf4": _BYTE, "mxf4nvf4": _BYTE,
     "s8": _INTEGER, "u8": _INTEGER, "i8": _INTEGER,
@@ -124,7 +124,8 @@ def _element(opcode: str) -> str:
 
 
 #: What stands in the type list of an opcode, accumulators included.
-_TYPES = frozenset(_NATIVE) - {"f8f6f4", "mxf8f6f4", "mxf4", "mxf4nvf4", "i8"} | {"f32", "s32"}
+_TYPES = frozenset(_NATIVE) - {"f8f6f4", "mxf8f6f4", "mxf4", "mxf4nvf4", "i8", "ti16"} | {
+    "f32", "s32"}
 
 
 def _instructions(text: str) -> Iterator[PtxInstruction]:
