@@ -5,7 +5,7 @@ protocols are broken, with a witness for each: the two accesses, the strongest o
 between them, the missing edge, and the cheapest repair. It never waits for a bad interleaving.
 
 ==================  ==============================================================================
-clocks, lanes       vector clocks; what the lanes of a warp know
+clocks, lanes       vector clocks; what the lanes of a warp know; `gathering` joins them
 agents, groups      who carries out asynchronous operations; bulk and wgmma groups
 shadow, touch       who touched which bytes last; one access, or a tile of an agent
 races, sweep        the check on an access, and on a tile

@@ -17,7 +17,7 @@ import numpy as np
 from mmalab.emulator.events import BarrierArrive, BarrierRelease
 from mmalab.sanitizer.clocks import LANES, PRACTISED, lanes_of
 from mmalab.sanitizer.copies import CopyQueues
-from mmalab.sanitizer.lanes import Gathering
+from mmalab.sanitizer.gathering import Gathering
 from mmalab.sanitizer.world import World
 
 __all__ = ["CtaBarriers"]

@@ -23,6 +23,7 @@ from mmalab.sanitizer.clocks import Level, lanes_of
 from mmalab.sanitizer.groups import Groups
 from mmalab.sanitizer.lifetime import Lifetimes
 from mmalab.sanitizer.mbarrier import Mbarriers
+from mmalab.sanitizer.phases import Place
 from mmalab.sanitizer.sweep import Sweeps
 from mmalab.sanitizer.touch import Sweep
 from mmalab.sanitizer.world import World
@@ -86,6 +87,9 @@ class BulkRule:
             return
         starts = span.starts if (span.starts[1:] >= span.starts[:-1]).all() else (
             np.sort(span.starts))
+        if shared and span.kind != "read":
+            self._mbarriers.copied_over(span.owner, starts, span.size, Place(
+                event.cta, event.warp, event.lane, event.site))
         self._sweeps.sweep(Sweep(
             self._world.clock(event.cta, event.warp), event.lane, doer.agent, doer.epoch,
             event.site, span.space, span.kind != "read", starts, span.size,

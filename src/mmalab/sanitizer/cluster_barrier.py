@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from mmalab.emulator.events import ClusterArrive, ClusterWait
 from mmalab.sanitizer.clocks import Knowledge, Level, routes
-from mmalab.sanitizer.lanes import Gathering
+from mmalab.sanitizer.gathering import Gathering
 from mmalab.sanitizer.world import World
 
 __all__ = ["ClusterBarriers"]
@@ -64,6 +64,12 @@ class ClusterBarriers:
         clock.receive(event.mask, generation.joined, routes(
             releasing=True, acquiring=event.semantics == "acquire", write_level=Level.CLUSTER,
             read_level=Level.CLUSTER, distance=Level.CLUSTER))
+
+    def retire(self, cta: int) -> None:
+        """All threads of the cluster have ended."""
+        cluster = self._world.cluster_of(cta)
+        for key in [key for key in self._generations if key[0] == cluster]:
+            del self._generations[key]
 
     def _generation(self, event: ClusterArrive | ClusterWait) -> _Generation:
         cluster = self._world.cluster_of(event.cta)

@@ -17,15 +17,12 @@ PRACTISED because :attr:`WarpClock.together` says that the two lanes run in lock
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.sanitizer.clocks import (
-    CARRIED,
-    EXECUTION,
     FENCED_HARD,
     FENCED_PRACTISED,
     HARD,
@@ -40,110 +37,20 @@ from mmalab.sanitizer.clocks import (
     Knowledge,
     Level,
     Route,
-    absorbed,
     accepted,
     flags_of,
-    grown,
     lanes_of,
     mask_of,
     only,
 )
+from mmalab.sanitizer.gathering import LOCKSTEP, Gathering, Snapshot, near_lanes
 
-__all__ = ["COPIES", "WARP", "Gathering", "Snapshot", "WarpClock"]
+__all__ = ["COPIES", "WARP", "WarpClock"]
 
 #: Actors that a warp has of its own: itself, and its cp.async agent.
 WARP, COPIES = 0, 1
-_LOCKSTEP = (PRACTISED, EXECUTION, *CARRIED)
 _SOFT_ROUTE: Route = tuple((row, row) for row in SOFT)
 _BIT = np.uint32(1) << np.arange(LANES, dtype=np.uint32)
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A warp's clocks at one moment, to be read later, lane by lane."""
-
-    cta: int
-    warp: int
-    warps: int
-    exists: int
-    parts: tuple[tuple[int, Knowledge], ...]
-    own: NDArray[np.uint32]
-    together: NDArray[np.uint32]
-
-
-class Gathering:
-    """A join in the making: what the arrivals of a barrier generation or phase bring together."""
-
-    def __init__(self) -> None:
-        self._parts: dict[int, Clocks] = {}
-        self._seen: list[Knowledge] = []
-
-    def join(self, knowledge: Knowledge) -> None:
-        """Take in everything of `knowledge`. The same object again costs nothing."""
-        if any(knowledge is one for one in self._seen):
-            return
-        self._seen.append(knowledge)
-        for cta, theirs in knowledge.parts.items():
-            mine = self._parts.get(cta)
-            self._parts[cta] = theirs.copy() if mine is None else absorbed(mine, theirs)
-
-    def learn(self, cta: int, row: int, lane: int, clock: int) -> None:
-        """Take in one epoch of an agent: it is done."""
-        mine = self._parts.get(cta)
-        if mine is None:
-            mine = self._parts[cta] = np.zeros((RELATIONS, row + 1, LANES), np.uint32)
-        elif row >= mine.shape[1]:
-            mine = self._parts[cta] = grown(mine, row + 1)
-        rows = slice(0, len(ORDER))
-        mine[rows, row, lane] = np.maximum(mine[rows, row, lane], clock)
-
-    def add_executed(self, source: WarpClock | Snapshot, mask: int) -> None:
-        """Take in the order in time of the lanes in `mask`: an operation ends after its issue."""
-        for lanes, knowledge in source.parts:
-            if not lanes & mask:
-                continue
-            for cta, theirs in knowledge.parts.items():
-                rows = theirs.shape[1]
-                mine = self._parts.get(cta)
-                if mine is None:
-                    mine = self._parts[cta] = np.zeros_like(theirs)
-                elif rows > mine.shape[1]:
-                    mine = self._parts[cta] = grown(mine, rows)
-                part = mine[EXECUTION, :rows]
-                np.maximum(part, theirs[EXECUTION], out=part)
-        own = self._own_part(source.cta, source.warps)[
-            EXECUTION, source.warp : 2 * source.warps : source.warps]
-        near = flags_of(_near(source.together, mask))
-        np.maximum(own, source.own[EXECUTION], out=own, where=near)
-
-    def add(self, source: WarpClock | Snapshot, mask: int) -> None:
-        """Take in what the lanes in `mask` know at this moment, their own epochs included."""
-        for lanes, knowledge in source.parts:
-            if lanes & mask:
-                self.join(knowledge)
-        part = self._own_part(source.cta, source.warps)
-        own = part[:, source.warp : 2 * source.warps : source.warps]
-        if mask & source.exists == source.exists:
-            np.maximum(own, source.own, out=own)
-            return
-        np.maximum(own, source.own, out=own, where=flags_of(mask))
-        near = flags_of(_near(source.together, mask))
-        for relation in _LOCKSTEP:
-            np.maximum(own[relation], source.own[relation], out=own[relation], where=near)
-
-    def _own_part(self, cta: int, warps: int) -> Clocks:
-        part = self._parts.get(cta)
-        if part is None:
-            part = self._parts[cta] = np.zeros((RELATIONS, 2 * warps, LANES), np.uint32)
-        return part
-
-    def knowledge(self) -> Knowledge:
-        """The finished join. Nothing may be added afterwards."""
-        return Knowledge(self._parts)
-
-    def peek(self) -> Knowledge:
-        """The join so far, to be looked at before anything else is added."""
-        return Knowledge(self._parts)
 
 
 class WarpClock:
@@ -274,11 +181,11 @@ class WarpClock:
             if lanes & mask:
                 self.assign(lanes & mask, knowledge.learned(*agent, clock, ORDER))
             if lanes & near:
-                self.assign(lanes & near, knowledge.learned(*agent, clock, _LOCKSTEP[:2]))
+                self.assign(lanes & near, knowledge.learned(*agent, clock, LOCKSTEP[:2]))
 
     def near(self, mask: int) -> int:
         """All lanes that run in lockstep with a lane of `mask`, and `mask` itself."""
-        return _near(self.together, mask)
+        return near_lanes(self.together, mask)
 
     def sync(self, mask: int, knowledge: Knowledge | None = None) -> None:
         """Memory order among the lanes in `mask`: they leave with one knowledge."""
@@ -312,7 +219,7 @@ class WarpClock:
             if lanes & mask:
                 fresh = self._fresh(knowledge)
                 own = fresh[:, self._own_rows]
-                for relation in _LOCKSTEP:
+                for relation in LOCKSTEP:
                     np.maximum(own[relation], self.own[relation], out=own[relation], where=flags)
                 self.assign(lanes & mask, Knowledge({**knowledge.parts, self.cta: fresh}))
 
@@ -410,10 +317,6 @@ class WarpClock:
 
     def _note_split(self) -> None:
         self.split = bool((self.together[lanes_of(self.live)] != self.live).any())
-
-
-def _near(together: NDArray[np.uint32], mask: int) -> int:
-    return int(np.bitwise_or.reduce(together[lanes_of(mask)], initial=0)) | mask
 
 
 def _offered(knowledge: Knowledge) -> bool:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.emulator.events import Async, CpAsyncArrive, Mbarrier, Signal
+from mmalab.errors import LimitExceeded
 from mmalab.sanitizer.agents import Agents, Proxy
 from mmalab.sanitizer.clocks import (
     HARD,
@@ -37,7 +38,7 @@ from mmalab.sanitizer.clocks import (
     routes,
 )
 from mmalab.sanitizer.copies import CopyQueues
-from mmalab.sanitizer.lanes import Gathering
+from mmalab.sanitizer.gathering import Gathering
 from mmalab.sanitizer.phases import Object, Place, Seen
 from mmalab.sanitizer.protocol import MbarrierProtocol
 from mmalab.sanitizer.races import Races
@@ -53,6 +54,8 @@ _ARRIVES = ("arrive", "arrive_drop")
 _FIRING = "cp.async.mbarrier.arrive"
 #: A strong access at cluster scope: operations on the object do not exclude each other.
 _STRONG = 1 + Level.CLUSTER
+#: Bytes that the clocks of all live objects may take, and clocks that one keeps.
+_ROOM, _CLOCKS = 1 << 32, 4
 
 
 class Mbarriers:
@@ -114,6 +117,7 @@ class Mbarriers:
 
     def _init(self, event: Mbarrier, owner: int, address: int, mask: int) -> None:
         count = int(event.counts[lanes_of(mask)[0]])
+        self._check_room()
         place, earlier = _place(event, mask), self.objects.get((owner, address))
         fits = self.protocol.initialised(place, address, count, earlier)
         if earlier is not None:
@@ -122,9 +126,22 @@ class Mbarriers:
             owner, address, count, count, event.site, self._agents.mbarrier(owner, address),
             self._bases.get((owner, address), 0), place, broken=not fits)
 
+    def _check_room(self) -> None:
+        each = RELATIONS * 2 * self._world.warps * LANES * 4 * _CLOCKS
+        if len(self.objects) * each >= _ROOM:
+            raise LimitExceeded(
+                f"{len(self.objects) + 1} live mbarriers in CTAs of {self._world.warps} warps",
+                "their clocks do not fit the sanitizer's memory", legal=f"{_ROOM // each}, or "
+                "sanitize=False")
+
     def _end(self, target: Object) -> None:
         self._bases[target.owner, target.address] = target.epoch
         del self.objects[target.owner, target.address]
+
+    def retire(self, cta: int) -> None:
+        """Nobody can reach the shared memory of this CTA any more."""
+        for target in [one for one in self.objects.values() if one.owner == cta]:
+            self._end(target)
 
     def stored(self, cta: int, warp: int, site: int, addresses: NDArray[np.int64], size: int,
                ) -> bool:
@@ -142,6 +159,16 @@ class Mbarriers:
         if hit:
             self.protocol.overwritten(Place(cta, warp, 0, site), self.objects[cta, hit[0]])
         return bool(hit)
+
+    def copied_over(self, owner: int, starts: NDArray[np.int64], size: int, place: Place) -> None:
+        """An asynchronous operation writes `size` bytes from each of the ascending `starts`."""
+        for (cta, address), target in self.objects.items():
+            if cta != owner:
+                continue
+            at = int(np.searchsorted(starts, address + 7, "right")) - 1
+            if at >= 0 and address < starts[at] + size:
+                self.protocol.overwritten(place, target)
+                return
 
     def advance(self, target: Object, phase: int) -> None:
         """The machine is in `phase`: those before it are complete."""
@@ -307,8 +334,7 @@ class Mbarriers:
             self.advance(target, phase + 1)
             self.protocol.check_late(_place(event, here), target, phase)
             target.observed = max(target.observed, phase)
-            target.seen.setdefault(phase, []).append(
-                Seen(event.cta, event.warp, here, clock.now, event.site))
+            target.saw(phase, Seen(event.cta, event.warp, here, clock.now, event.site))
             self._acquire(event, target, phase, here)
 
     def _acquire(self, event: Mbarrier, target: Object, phase: int, mask: int) -> None:

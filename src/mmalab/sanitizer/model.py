@@ -210,6 +210,9 @@ class HappensBefore:
                 one.live for peer in peers for one in peer.clocks):
             for peer in peers:
                 peer.retire()
+                self._mbarriers.retire(peer.index)
+                self._wgmma.retire(peer.index)
+            self._cluster.retire(event.cta)
 
 
 def _restricted(event: ev.Access, lanes: NDArray[np.int64]) -> ev.Access:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from mmalab.sanitizer.agents import Agent
 from mmalab.sanitizer.clocks import Knowledge
-from mmalab.sanitizer.lanes import Gathering
+from mmalab.sanitizer.gathering import Gathering
 
 __all__ = ["Completed", "Object", "Place", "Seen"]
 
@@ -87,6 +87,13 @@ class Object:
     def epoch(self) -> int:
         """The epoch of copies that are counted in the open phase."""
         return self.base + self.phase + 1
+
+    def saw(self, phase: int, seen: Seen) -> None:
+        """Lanes saw a phase complete; that they saw it before as well tells no more."""
+        known = self.seen.setdefault(phase, [])
+        if known and known[-1][:3] == seen[:3] and known[-1].site == seen.site:
+            known.pop()
+        known.append(seen)
 
     def gathering(self, *, remote: bool) -> list[Gathering]:
         """Where an arrival goes: remote ones make a difference to waits at CTA scope only."""

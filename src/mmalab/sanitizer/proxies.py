@@ -36,7 +36,8 @@ from mmalab.sanitizer.world import World
 
 __all__ = ["ProxyFences"]
 
-_KEPT = 32
+#: Acquires that are remembered for one map, and maps.
+_KEPT, _MAPS = 32, 4096
 
 
 class _Acquired(NamedTuple):
@@ -78,6 +79,8 @@ class ProxyFences:
         named = event.addresses[lanes].astype(np.int64)
         for address in np.unique(named).tolist():
             mask = sum(1 << lane for lane in lanes[named == address].tolist())
+            if address not in self._acquired and len(self._acquired) >= _MAPS:
+                self._acquired.pop(next(iter(self._acquired)))
             self._acquired.setdefault(address, deque(maxlen=_KEPT)).append(
                 _Acquired(event.cta, event.warp, mask, clock.now, clock.released(mask)))
         clock.bump()

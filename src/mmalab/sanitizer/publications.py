@@ -24,7 +24,8 @@ from mmalab.sanitizer.clocks import (
     level_of,
     routes,
 )
-from mmalab.sanitizer.lanes import Gathering, Snapshot, WarpClock
+from mmalab.sanitizer.gathering import Gathering, Snapshot
+from mmalab.sanitizer.lanes import WarpClock
 from mmalab.sanitizer.world import World
 
 __all__ = ["Publications"]

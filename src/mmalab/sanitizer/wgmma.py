@@ -31,8 +31,9 @@ from mmalab.emulator.events import Registers, Wgmma, WgmmaCommit, WgmmaFence, Wg
 from mmalab.findings import Severity
 from mmalab.sanitizer.agents import Agents
 from mmalab.sanitizer.clocks import EXECUTION, lanes_of
+from mmalab.sanitizer.gathering import Gathering
 from mmalab.sanitizer.groups import Groups
-from mmalab.sanitizer.lanes import Gathering, WarpClock
+from mmalab.sanitizer.lanes import WarpClock
 from mmalab.sanitizer.sweep import Sweeps
 from mmalab.sanitizer.touch import Sweep
 from mmalab.sanitizer.world import World
@@ -42,6 +43,8 @@ __all__ = ["WgmmaRule"]
 _WARPS = 4
 #: Groups whose issue is remembered for warps that wait later than others.
 _KEPT = 8
+#: Groups in flight that are told apart.
+_GROUPS = 64
 #: A product ends after all four warps have issued it: order in time, not of memory.
 _IN_TIME = ((EXECUTION, EXECUTION),)
 _REPAIRED = "ptxas usually inserts what is missing, but the PTX is undefined"
@@ -93,8 +96,7 @@ class WgmmaRule:
         clock = self._world.clock(event.cta, event.warp)
         group = event.cta, event.warp // _WARPS
         agent = self._agents.warpgroup(*group)
-        self._started.setdefault(group, {}).setdefault(epoch, Gathering()).add_executed(
-            clock, event.mask)
+        self._start(group, epoch).add_executed(clock, event.mask)
         for lane in _observers(clock):
             for span in event.reads:
                 starts = span.starts if (span.starts[1:] >= span.starts[:-1]).all() else (
@@ -103,6 +105,20 @@ class WgmmaRule:
                     clock, lane, agent, epoch, event.site, "shared", False, starts, span.size,
                     swizzle=self._sweeps.layout(span.swizzle)),
                     self._world.cta(event.cta).shared)
+
+    def retire(self, cta: int) -> None:
+        """All threads of a CTA, and of its cluster, have ended."""
+        for warp in range(self._world.warps):
+            self._files.pop((cta, warp), None)
+            self._started.pop((cta, warp // _WARPS), None)
+
+    def _start(self, group: tuple[int, int], epoch: int) -> Gathering:
+        """What gathers the issue of an epoch; the oldest of too many joins the next."""
+        started = self._started.setdefault(group, {})
+        if epoch not in started and len(started) >= _GROUPS:
+            oldest = started.pop(min(started))
+            started[min(started)].join(oldest.peek())
+        return started.setdefault(epoch, Gathering())
 
     def fence(self, event: WgmmaFence) -> None:
         """What was done to registers before is done."""

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from mmalab.emulator.program import Program
 from mmalab.findings import Finding, Severity, Where
 from mmalab.sanitizer.clocks import LANES, Knowledge, Level
-from mmalab.sanitizer.lanes import Gathering, WarpClock
+from mmalab.sanitizer.gathering import Gathering
+from mmalab.sanitizer.lanes import WarpClock
 from mmalab.sanitizer.shadow import GlobalShadow, Ledger, Page
 
 __all__ = ["Cta", "LaunchShape", "Reports", "World"]

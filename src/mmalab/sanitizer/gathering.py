@@ -1,0 +1,163 @@
+"""Joins in the making: what the arrivals of a barrier generation or an mbarrier phase bring.
+
+A :class:`Gathering` takes in single lanes of a warp, their own epochs included, and ends as one
+:class:`~mmalab.sanitizer.clocks.Knowledge` that everybody who leaves shares::
+
+    gathering = Gathering()
+    gathering.add(warp_0, 0xFFFFFFFF)       # 32 lanes arrive
+    gathering.learn(cta, row, lane, 1)      # and an agent ends its epoch 1
+    warp_1.sync(0xFFFFFFFF, gathering.knowledge())
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmalab.sanitizer.clocks import (
+    CARRIED,
+    EXECUTION,
+    LANES,
+    ORDER,
+    PRACTISED,
+    RELATIONS,
+    Clocks,
+    Knowledge,
+    absorbed,
+    flags_of,
+    grown,
+    lanes_of,
+)
+
+__all__ = ["LOCKSTEP", "Gathering", "Known", "Snapshot", "near_lanes"]
+
+#: Relations in which the lanes of a converged group know each other's epochs.
+LOCKSTEP = (PRACTISED, EXECUTION, *CARRIED)
+
+
+class Known(Protocol):
+    """The clocks of a warp, now or at some moment."""
+
+    @property
+    def cta(self) -> int:
+        """Linear CTA number."""
+
+    @property
+    def warp(self) -> int:
+        """The warp in the CTA."""
+
+    @property
+    def warps(self) -> int:
+        """Warps of a CTA."""
+
+    @property
+    def exists(self) -> int:
+        """The lanes that the launch gave the warp."""
+
+    @property
+    def parts(self) -> tuple[tuple[int, Knowledge], ...] | list[tuple[int, Knowledge]]:
+        """Lane masks, and what these lanes know."""
+
+    @property
+    def own(self) -> NDArray[np.uint32]:
+        """[relation, actor, lane] what each lane knows of itself."""
+
+    @property
+    def together(self) -> NDArray[np.uint32]:
+        """[32] per lane the lanes that run in lockstep with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A warp's clocks at one moment, to be read later, lane by lane."""
+
+    cta: int
+    warp: int
+    warps: int
+    exists: int
+    parts: tuple[tuple[int, Knowledge], ...]
+    own: NDArray[np.uint32]
+    together: NDArray[np.uint32]
+
+
+class Gathering:
+    """A join in the making: what the arrivals of a barrier generation or phase bring together."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, Clocks] = {}
+        self._seen: list[Knowledge] = []
+
+    def join(self, knowledge: Knowledge) -> None:
+        """Take in everything of `knowledge`. The same object again costs nothing."""
+        if any(knowledge is one for one in self._seen):
+            return
+        self._seen.append(knowledge)
+        for cta, theirs in knowledge.parts.items():
+            mine = self._parts.get(cta)
+            self._parts[cta] = theirs.copy() if mine is None else absorbed(mine, theirs)
+
+    def learn(self, cta: int, row: int, lane: int, clock: int) -> None:
+        """Take in one epoch of an agent: it is done."""
+        mine = self._parts.get(cta)
+        if mine is None:
+            mine = self._parts[cta] = np.zeros((RELATIONS, row + 1, LANES), np.uint32)
+        elif row >= mine.shape[1]:
+            mine = self._parts[cta] = grown(mine, row + 1)
+        rows = slice(0, len(ORDER))
+        mine[rows, row, lane] = np.maximum(mine[rows, row, lane], clock)
+
+    def add_executed(self, source: Known, mask: int) -> None:
+        """Take in the order in time of the lanes in `mask`: an operation ends after its issue."""
+        for lanes, knowledge in source.parts:
+            if not lanes & mask:
+                continue
+            for cta, theirs in knowledge.parts.items():
+                rows = theirs.shape[1]
+                mine = self._parts.get(cta)
+                if mine is None:
+                    mine = self._parts[cta] = np.zeros_like(theirs)
+                elif rows > mine.shape[1]:
+                    mine = self._parts[cta] = grown(mine, rows)
+                part = mine[EXECUTION, :rows]
+                np.maximum(part, theirs[EXECUTION], out=part)
+        own = self._own_part(source.cta, source.warps)[
+            EXECUTION, source.warp : 2 * source.warps : source.warps]
+        near = flags_of(near_lanes(source.together, mask))
+        np.maximum(own, source.own[EXECUTION], out=own, where=near)
+
+    def add(self, source: Known, mask: int) -> None:
+        """Take in what the lanes in `mask` know at this moment, their own epochs included."""
+        for lanes, knowledge in source.parts:
+            if lanes & mask:
+                self.join(knowledge)
+        part = self._own_part(source.cta, source.warps)
+        own = part[:, source.warp : 2 * source.warps : source.warps]
+        if mask & source.exists == source.exists:
+            np.maximum(own, source.own, out=own)
+            return
+        np.maximum(own, source.own, out=own, where=flags_of(mask))
+        near = flags_of(near_lanes(source.together, mask))
+        for relation in LOCKSTEP:
+            np.maximum(own[relation], source.own[relation], out=own[relation], where=near)
+
+    def _own_part(self, cta: int, warps: int) -> Clocks:
+        part = self._parts.get(cta)
+        if part is None:
+            part = self._parts[cta] = np.zeros((RELATIONS, 2 * warps, LANES), np.uint32)
+        return part
+
+    def knowledge(self) -> Knowledge:
+        """The finished join. Nothing may be added afterwards."""
+        return Knowledge(self._parts)
+
+    def peek(self) -> Knowledge:
+        """The join so far, to be looked at before anything else is added."""
+        return Knowledge(self._parts)
+
+
+def near_lanes(together: NDArray[np.uint32], mask: int) -> int:
+    """All lanes that run in lockstep with a lane of `mask`, and `mask` itself."""
+    return int(np.bitwise_or.reduce(together[lanes_of(mask)], initial=0)) | mask
