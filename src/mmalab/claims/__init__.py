@@ -11,7 +11,7 @@ it found when somebody last looked. A verdict is computed from the comparison of
 
 from mmalab.claims import report
 from mmalab.claims.model import Answer, Check, Evidence, Result, Statement, Verdict
-from mmalab.claims.rerun import counts, rerun
+from mmalab.claims.rerunning import counts, rerun
 from mmalab.claims.statements import statement, statements
 
 __all__ = [

@@ -120,11 +120,12 @@ def _column_rule(said: Statement) -> Answer:
 
 
 @claim("B-042")
-def _assembles(_said: Statement) -> Answer:
-    tried = probes()
+def _assembles(said: Statement) -> Answer:
+    tried = probes(replace(PROBE, columns=said.value))
     return answer({release: "accepted" if each.accepted else each.message
                    for release, each in tried.items()}, by_compilers(),
-                  must={f"ptxas {release}": each.accepted for release, each in tried.items()})
+                  must={f"ptxas {release}": each.accepted for release, each in tried.items()}
+                  | {"the probe has that many columns": said.value == PROBE.columns})
 
 
 @claim("B-046")

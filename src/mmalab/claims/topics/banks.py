@@ -80,7 +80,7 @@ def _bank_group(_said: Statement) -> Answer:
 
 
 @claim("A-067")
-def _one_wavefront(_said: Statement) -> Answer:
+def _one_wavefront(said: Statement) -> Answer:
     """Every choice of groups: one pass exactly when they differ."""
     rng = np.random.default_rng(67)
     picks = np.concatenate([rng.integers(0, 8, (2000, 8)), [rng.permutation(8) for _ in range(99)]])
@@ -88,7 +88,8 @@ def _one_wavefront(_said: Statement) -> Answer:
     distinct = np.array([len(set(row)) == 8 for row in picks.tolist()])
     worst = np.array([max(np.bincount(row, minlength=8)) for row in picks])
     return answer("passes = the largest number of rows in one group", derived(_MODEL),
-                  must={"one pass exactly for eight groups": np.array_equal(passes == 1, distinct),
+                  must={"one pass exactly for eight groups": np.array_equal(passes == said.value,
+                                                                            distinct),
                         "else as many as rows share a group": np.array_equal(passes, worst)})
 
 

@@ -413,6 +413,6 @@ def _wmma_is_two(said: Statement) -> Answer:
     words = {op for tried in builds(sm80_mma.one_wmma().ptx, "sm_89").values()
              for op in tried.matrix}
     return answer(counts, by_compilers("sm_89"),
-                  must={"two in every release": set(counts.values()) == {2},
-                        f"{said.value}: HMMA.16816": all(w.startswith("HMMA.16816")
+                  must={"two in every release": set(counts.values()) == {said.value},
+                        "both HMMA.16816": all(w.startswith("HMMA.16816")
                                                          for w in words)})

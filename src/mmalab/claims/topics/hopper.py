@@ -28,13 +28,13 @@ def _dimensions(said: Statement) -> Answer:
 
 
 @claim("A-137")
-def _one_thread(_said: Statement) -> Answer:
+def _one_thread(said: Statement) -> Answer:
     """The copy is one instruction of the uniform datapath: it has no lanes to differ in."""
     copies = {release: [i.text for i in tried.made.sass if i.opcode == "UTMALDG"]
               for release, tried in builds(tensor_copy(2), "sm_90a").items()}
     vector = [line for lines in copies.values() for line in lines if re.search(r"\bR\d", line)]
     return answer(copies[newest()], by_compilers("sm_90a"),
-                  must={f"ptxas {release}: one instruction": len(lines) == 1
+                  must={f"ptxas {release}: one instruction": len(lines) == said.value
                         for release, lines in copies.items()}
                   | {"it reads uniform registers alone": not vector},
                   unchecked="the copy itself, on a chip")

@@ -238,15 +238,17 @@ def _blackwell_accumulator(said: Statement) -> Answer:
 
 
 @claim("B-025")
-def _unrepresentable(_said: Statement) -> Answer:
+def _unrepresentable(said: Statement) -> Answer:
     """The tile as two halves of m64n256 in one warpgroup: ptxas must spill."""
     found = {release: {"registers": tried.made.resources.registers,
                        "spilled bytes": tried.made.resources.spills}
              for release, tried in builds(wgmma(2), "sm_90a").items()}
     advice = [d.message for d in build(wgmma(2), "sm_90a", newest()).made.diagnostics]
+    needed = accumulators(128, 256)
     return answer(found, by_compilers("sm_90a", what="two m64n256 accumulators"),
-                  must={f"ptxas {release}: it spills at the ceiling": row["registers"] == 255
-                        and row["spilled bytes"] > 0 for release, row in found.items()},
+                  must={"one register too many": needed.per_thread - needed.limit == said.value}
+                  | {f"ptxas {release}: it spills at the ceiling": row["registers"] == 255
+                     and row["spilled bytes"] > 0 for release, row in found.items()},
                   unchecked=f"ptxas {newest()} says: {advice[0] if advice else 'nothing'}")
 
 

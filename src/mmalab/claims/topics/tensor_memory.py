@@ -60,7 +60,7 @@ def _operand_places(_said: Statement) -> Answer:
 
 
 @claim("A-147", "B-039")
-def _one_thread(_said: Statement) -> Answer:
+def _one_thread(said: Statement) -> Answer:
     """Under elect.sync there is one product; without, the compiler elects one itself."""
     base = Probe().text()
     product = next(line.strip() for line in base.splitlines() if "tcgen05.mma" in line)
@@ -71,7 +71,7 @@ def _one_thread(_said: Statement) -> Answer:
              for release, tried in probes().items()}
     row = source("ptx.one-thread")
     return answer(counts, by_compilers(), row.evidence,
-                  must={"the manual says one": row.value == 1,
+                  must={"the manual says one": row.value == said.value,
                         **{f"ptxas {r}: one product": n == 1 for r, n in counts.items()},
                         **{f"ptxas {r}: elects where nobody did": ok for r, ok in alone.items()}})
 
@@ -116,14 +116,15 @@ def _lane_stride(said: Statement) -> Answer:
 
 
 @claim("B-031")
-def _whole_columns(_said: Statement) -> Answer:
+def _whole_columns(said: Statement) -> Answer:
     operands = [o.name for o in isa.find("tcgen05.alloc.cta_group::1.sync.aligned.b32").operands]
     granules = COLUMNS // GRANULE
     lines = build(Probe().text(), "sm_100a", ARTICLE).lines
     starts = in_order(lines, ("0x10", "ATOMS.OR"))
     return answer({"operands": operands, "granules": granules}, derived("the record of alloc"),
                   by_compilers(),
-                  must={"alloc has no lane": operands == ["a", "columns"],
+                  must={"128 lanes": said.value == LANES,
+                        "alloc has no lane": operands == ["a", "columns"],
                         "a mask of 16 granules, their starts beside it": granules == 16 and starts})
 
 
