@@ -4,7 +4,7 @@ The accumulator of thread (t, g) of warp w holds rows g and g + 8 of the warp's 
 2 t + 1 of every eight. C is row-major.
 
 =========  =========================================================================================
-pairs      two neighbours a store: any N, half-filled sectors
+direct     what a thread holds, two neighbours and more: any N, half-filled sectors
 permuted   B's tensor map has dealt the columns out (see `maps`), so a thread's registers are 16
            consecutive bytes: full sectors, no shared memory, no barrier
 staged     stmatrix into swizzled shared memory, then one TMA store per panel, read while the group
@@ -14,6 +14,9 @@ staged     stmatrix into swizzled shared memory, then one TMA store per panel, r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import gcd
+
 from mmalab.kernels.placement import emit_layout
 from mmalab.kernels.sm90_wgmma.maps import panel_columns
 from mmalab.kernels.sm90_wgmma.plan import GROUP
@@ -22,7 +25,7 @@ from mmalab.layouts import TMA_SWIZZLES, Layout, compose
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["Direct", "Staged", "packed"]
+__all__ = ["Direct", "Staged", "group_row", "packed"]
 
 Sums = list[list[Register]]
 
@@ -48,66 +51,83 @@ class Lanes:
         self.row = b.mad_lo("u32", warp, 16, row)
 
 
+def group_row(b: KernelBuilder, problem: Problem, group: Register) -> Register:
+    """The first row of the tile that the thread holds."""
+    row, plan = Lanes(b).row, problem.plan
+    if plan.schedule == "cooperative" and plan.groups > 1:
+        row = b.mad_lo("u32", group, plan.group_rows, row)
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbouring columns that a thread holds: the first (but for the thread's own share), and
+    of each column the eight of wgmma's columns and the one of the pair that it is found in."""
+
+    first: int
+    found: tuple[tuple[int, int], ...]
+
+
+def _runs(problem: Problem) -> tuple[int, list[_Run]]:
+    """How many neighbours a thread of the quad is apart from the next, and all its runs."""
+    deal = problem.deal if problem.plan.store == "permuted" else 8
+    return deal // 4, [
+        _Run(at, tuple((at // 8 + j, b) for j in range(deal // 8) for b in (0, 1)))
+        for at in range(0, problem.plan.tile[1], deal)]
+
+
 class Direct:
-    """Stores "pairs" and "permuted": registers to global memory."""
+    """Stores "direct" and "permuted": registers to global memory."""
 
     def __init__(self, b: KernelBuilder, problem: Problem, c: Register, group: Register) -> None:
-        self.b, self.problem, self.c, self.group = b, problem, c, group
-        self.lanes = Lanes(b)
-        self.permuted = problem.plan.store == "permuted"
-        #: Columns that come from one set of registers, and neighbours of a thread among them.
-        self.deal = problem.deal if self.permuted else 8
-        self.each = self.deal // 4
+        self.b, self.problem, self.c = b, problem, c
+        self.apart, self.runs = _runs(problem)
+        self.quad = Lanes(b).quad
+        self.row = group_row(b, problem, group)
+        #: Bytes of one store: what a run holds, as far as rows of C are aligned.
+        self.most = gcd(16, problem.n * problem.out_bytes, self.apart * problem.out_bytes)
 
     def store(self, sums: Sums, m: Register, n: Register) -> None:
         """Write the group's part of the tile at (m, n)."""
-        b, problem, plan = self.b, self.problem, self.problem.plan
-        row = b.add("u32", m, self.lanes.row)
-        if plan.schedule == "cooperative" and plan.groups > 1:
-            row = b.mad_lo("u32", self.group, plan.group_rows, row)
-        column = b.mad_lo("u32", self.lanes.quad, self.each, n)
+        b, problem = self.b, self.problem
+        row = b.add("u32", m, self.row)
+        column = b.mad_lo("u32", self.quad, self.apart, n)
         place = b.mad_wide("u32", row, problem.n * problem.out_bytes, self.c)
         place = b.add("u64", place, b.mul_wide("u32", column, problem.out_bytes))
         for block, registers in enumerate(sums):
-            words = packed(b, problem, registers)
             for half in (0, 1):
                 down = block * 64 + half * 8
                 inside = (b.setp("lt", "u32", b.add("u32", row, down), problem.m)
                           if problem.edges[0] else None)
                 line = b.add("u64", place, down * problem.n * problem.out_bytes)
-                self._row(line, words, half, column, inside)
+                for run in self.runs:
+                    self._put(line, run, registers, half, column, inside)
 
-    def _row(self, line: Register, words: list[Register], half: int, column: Register,
-             inside: Register | None) -> None:
-        """One row of the thread's: its words in every `deal` columns."""
+    def _put(self, line: Register, run: _Run, registers: list[Register], half: int,
+             column: Register, inside: Register | None) -> None:
+        """A run in stores of `most` bytes."""
         problem = self.problem
-        per = 2 * problem.out_bytes // 4  # words of two neighbours
-        for first in range(0, problem.plan.tile[1], self.deal):
-            held: list[Register] = []
-            for eight in range(first // 8, (first + self.deal) // 8):
-                at = (2 * eight + half) * per
-                held += words[at : at + per]
-            self._put(line, held, first, column, inside)
+        if problem.recipe.accumulator == "f16":
+            words = [registers[2 * eight + half] for eight, b in run.found if b == 0]
+        else:
+            values = [registers[4 * eight + 2 * half + b] for eight, b in run.found]
+            words = packed(self.b, problem, values)
+        if self.most < 4:
+            words = self._halves(words)
+        size = min(self.most, 4)
+        kind = "b16" if size == 2 else problem.recipe.register if problem.out_bytes == 4 else "b32"
+        each = self.most // size
+        for at in range(0, len(words), each):
+            first = run.first + at * size // problem.out_bytes
+            self._one(line, words[at : at + each], kind, first, column, inside)
 
-    def _put(self, line: Register, held: list[Register], first: int, column: Register,
-             inside: Register | None) -> None:
-        """One store of neighbours; where rows of C begin at odd elements, one of each."""
-        problem = self.problem
-        kind = problem.recipe.register if problem.out_bytes == 4 else "b32"
-        if not self.permuted and problem.n % 2:
-            singles, kind = self._singles(held)
-            for at, value in enumerate(singles):
-                self._one(line, [value], kind, first + at, column, inside)
-            return
-        self._one(line, held, kind, first, column, inside)
-
-    def _singles(self, held: list[Register]) -> tuple[list[Register], str]:
-        if self.problem.out_bytes == 4:
-            return held, self.problem.recipe.register
-        b, (word,) = self.b, held
-        halves = b.regs("b16", 2)
-        b.emit("mov.b32", halves, word)
-        return halves, "b16"
+    def _halves(self, words: list[Register]) -> list[Register]:
+        halves: list[Register] = []
+        for word in words:
+            pair = self.b.regs("b16", 2)
+            self.b.emit("mov.b32", pair, word)
+            halves += pair
+        return halves
 
     def _one(self, line: Register, held: list[Register], kind: str, first: int, column: Register,
              inside: Register | None) -> None:

@@ -17,34 +17,35 @@ not fit the tiles.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mmalab import isa
 from mmalab.kernels.arguments import check_arrays
-from mmalab.kernels.sm90_wgmma.epilogue import Direct, Staged
+from mmalab.kernels.sm90_wgmma.epilogue import Direct, Staged, group_row
+from mmalab.kernels.sm90_wgmma.gather import WARPS, Gather
 from mmalab.kernels.sm90_wgmma.mainloop import Mainloop
 from mmalab.kernels.sm90_wgmma.maps import maps_of, prepare
-from mmalab.kernels.sm90_wgmma.order import emit_tile
+from mmalab.kernels.sm90_wgmma.order import emit_tiles
 from mmalab.kernels.sm90_wgmma.plan import Plan
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.producer import Producer
+from mmalab.kernels.sm90_wgmma.promoted import Promoted
 from mmalab.kernels.sm90_wgmma.recipe import recipe
 from mmalab.kernels.sm90_wgmma.results import product
 from mmalab.kernels.sm90_wgmma.ring import Barriers
+from mmalab.kernels.sm90_wgmma.scales import BlockScales
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Register
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["gemm"]
 
 
 def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
-         accumulate: str | None = None, plan: Plan | None = None) -> Kernel:
+         accumulate: str | None = None, promote_every: int | None = None, scaled: bool = False,
+         plan: Plan | None = None) -> Kernel:
     """C = A x B^T: A is M x K, B is stored N x K, C is M x N, all row-major.
 
     Args:
@@ -53,6 +54,9 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
         out: type of C: the accumulator's, or bf16 or f16 of an f32 one. None: bf16 for bf16, f16
             for f16, else the accumulator's.
         accumulate: f32 or f16, s32 for s8; None is f32 (s32).
+        promote_every: add partial sums of so many values of K in IEEE FP32; None: one chain.
+        scaled: 8-bit floats with FP32 scales for 1 x 128 values of A and 128 x 128 of B, which
+            come as arrays between B and C; sums are promoted with them every 128 values.
         plan: tile, stages, cluster, schedule; None chooses.
 
     Raises:
@@ -61,7 +65,9 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
     row = recipe(dtype, accumulate)
     if out is None:
         out = dtype if dtype in row.outputs else row.accumulator
-    problem = Problem(m, n, k, row, out, plan or Plan())
+    if scaled:
+        promote_every = promote_every or 128
+    problem = Problem(m, n, k, row, out, plan or Plan(), promote_every, scaled)
     name = _name(problem)
     return Kernel(
         name=name,
@@ -84,8 +90,15 @@ def _name(problem: Problem) -> str:
     plan, row = problem.plan, problem.recipe
     sizes = ("{}x{}".format(*pair) for pair in (plan.tile, plan.cluster))
     return "_".join(("wgmma", row.dtype, row.accumulator, problem.out, *sizes,
-                     f"{plan.stages}stages", plan.schedule, plan.store,
+                     f"{plan.stages}stages", plan.schedule, plan.store, *_promotion(problem),
                      f"{problem.m}x{problem.n}x{problem.k}"))
+
+
+def _promotion(problem: Problem) -> list[str]:
+    if problem.promote_every is None:
+        return []
+    kind = "scaled" if problem.scaled else "promoted"
+    return [f"{kind}{problem.promote_every}", f"{problem.plan.parts}x{problem.plan.part_columns}"]
 
 
 def _facts(problem: Problem) -> Mapping[str, Any]:
@@ -101,7 +114,8 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "instruction": row.key(plan.tile[1]),
         "instruction_k": row.k,
         "unit": row.unit,
-        "registers": plan.registers,
+        "registers": problem.registers,
+        "promote_every": problem.promote_every,
         "slices": problem.slices,
         "tiles": problem.tiles,
         "maps": maps_of(problem),
@@ -129,7 +143,8 @@ class _Writer:
         staging = plan.groups * plan.staging_bytes(self.problem.out_bytes)
         behind = plan.stages * plan.stage_bytes
         self.staging = b.add("u32", self.shared, behind)
-        self.barriers = Barriers(b, self.problem, b.add("u32", self.shared, behind + staging))
+        self.barriers = Barriers(b, plan.stages, b.add("u32", self.shared, behind + staging),
+                                 plan.groups if plan.schedule == "pingpong" else 0)
         self.rank = b.mov("u32", b.cluster_ctarank) if plan.ctas > 1 else None
         self._begin()
         group = b.shfl("idx.b32", b.shr("u32", self.thread, 7), 0, 31, -1)
@@ -147,13 +162,14 @@ class _Writer:
         """Tensor maps as generic addresses, C as a global one where it is not a map."""
         b, mapped = self.b, maps_of(self.problem)
         self.maps: dict[str, Register] = {}
-        for name in ("a", "b", "c"):
+        self.pointers: dict[str, Register] = {}
+        for name in (param.name for param in self.problem.params):
             if name in mapped:
                 param = b.param(name, "b8", dims=[128], align=64)
                 self.maps[name] = b.cvta("param.u64", b.mov("u64", param))
             else:
                 pointer = b.param(name, "u64")
-                self.c = b.cvta("to.global.u64", b.load_param(pointer))
+                self.pointers[name] = b.cvta("to.global.u64", b.load_param(pointer))
 
     def _begin(self) -> None:
         """Barriers, seen by the whole cluster."""
@@ -162,7 +178,7 @@ class _Writer:
         with b.when(b.setp("eq", "u32", self.thread, 0)):
             for address in self.maps.values():
                 b.emit("prefetch.tensormap", b.at(address))
-            self.barriers.start(1, readers * plan.ctas)
+            self.barriers.start(WARPS if self.problem.gathered else 1, readers * plan.ctas)
             b.emit("fence.mbarrier_init.release.cluster")
         self._meet()
 
@@ -174,27 +190,25 @@ class _Writer:
         else:
             b.emit("bar.sync", 0)
 
-    @contextmanager
-    def _tiles(self, first: Register | None = None, every: int = 1) -> Iterator[
-            tuple[Register, Register]]:
-        """A loop over the cluster's tiles: from the `first`-th, each `every`-th."""
-        b, problem, plan = self.b, self.problem, self.plan
-        at = b.mov("u32", b.ctaid.x)
+    def _tiles(self, first: Register | None = None,
+               every: int = 1) -> AbstractContextManager[tuple[Register, Register]]:
+        b, plan = self.b, self.plan
+        cluster = b.mov("u32", b.ctaid.x)
         if plan.ctas > 1:
-            at = b.shr("u32", at, plan.ctas.bit_length() - 1)
-        if not plan.persistent and every == 1:
-            yield emit_tile(b, problem, at, self.rank)
-            return
-        if first is not None:
-            at = b.mad_lo("u32", first, problem.clusters, at)
-        with b.loop(problem.work, at, problem.clusters * every, dtype="u32", unroll=False) as tile:
-            yield emit_tile(b, problem, tile, self.rank)
+            cluster = b.shr("u32", cluster, plan.ctas.bit_length() - 1)
+        return emit_tiles(b, self.problem, cluster, self.rank, first, every)
 
     def _fill(self) -> None:
         b, plan = self.b, self.plan
-        registers = plan.registers
+        registers = self.problem.registers
         if registers is not None:
             b.emit("setmaxnreg.dec.sync.aligned.u32", registers[0])
+        if self.problem.gathered:
+            gather = Gather(b, self.problem, self.barriers, self.shared, self.pointers)
+            with self._tiles() as (m, n):
+                gather.tile(m, n)
+            gather.finish()
+            return
         with b.when(b.setp("eq", "u32", self.thread, 128 * plan.groups)):
             producer = Producer(b, self.problem, self.barriers, self.shared, self.maps, self.rank)
             with self._tiles() as (m, n):
@@ -202,23 +216,35 @@ class _Writer:
 
     def _multiply(self, group: Register) -> None:
         b, plan = self.b, self.plan
-        if plan.registers is not None:
-            b.emit("setmaxnreg.inc.sync.aligned.u32", plan.registers[1])
-        loop = Mainloop(b, self.problem, self.barriers, self.shared, group)
+        registers = self.problem.registers
+        if registers is not None:
+            b.emit("setmaxnreg.inc.sync.aligned.u32", registers[1])
+        loop = self._mainloop(group)
         if plan.store == "staged":
             way: Direct | Staged = Staged(b, self.problem, self.maps["c"], group, self.staging)
         else:
-            way = Direct(b, self.problem, self.c, group)
+            way = Direct(b, self.problem, self.pointers["c"], group)
         turns = plan.groups if plan.schedule == "pingpong" else 1
         if turns > 1:
             self._skip_to(loop, group)
         with self._tiles(group if turns > 1 else None, turns) as (m, n):
-            loop.tile()
+            loop.tile(m, n)
             way.store(loop.sums, m, n)
             if turns > 1:
                 loop.cursor.skip(self.problem.slices * (turns - 1))
         if isinstance(way, Staged):
             way.finish()
+
+    def _mainloop(self, group: Register) -> Mainloop:
+        b, problem = self.b, self.problem
+        if problem.promote_every is None:
+            return Mainloop(b, problem, self.barriers, self.shared, group)
+        scales = None
+        if problem.scaled:
+            row = group_row(b, problem, group)
+            scales = BlockScales(b, problem, self.pointers["a_scales"],
+                                 self.pointers["b_scales"], row)
+        return Promoted(b, problem, self.barriers, self.shared, group, scales)
 
     def _skip_to(self, loop: Mainloop, group: Register) -> None:
         """The second group begins behind the first one's tile, the third behind both."""

@@ -76,15 +76,16 @@ class Mainloop:
         with b.guard(self.releases):
             b.emit(f"mbarrier.arrive.shared::{space}.b64", b.sink, b.at(place))
 
-    def tile(self) -> None:
-        """All slices of a tile; the sums are complete afterwards."""
+    def tile(self, m: Register, n: Register) -> None:
+        """All slices of the tile at (m, n); the sums are complete afterwards."""
+        del m, n
         b, slices = self.b, self.problem.slices
         before = b.reg("u32")
         if self.turns is not None:
             self.turns.take()
         self._slice(before, first=True)
         if slices > 1:
-            with b.loop(slices - 1, unroll=False):
+            with b.loop(slices - 1, dtype="u32", unroll=False):
                 held = b.mov("u32", before)
                 self._slice(before, first=False)
                 b.emit("wgmma.wait_group.sync.aligned", 1)
@@ -98,23 +99,32 @@ class Mainloop:
         b, cursor = self.b, self.cursor
         cursor.wait_full()
         b.emit("wgmma.fence.sync.aligned")
-        self.products(self.sums, first=first)
+        a, right = self.operands()
+        for step in range(self.problem.steps):
+            for block, registers in enumerate(self.sums):
+                self.multiply(registers, a, right, step, block, begins=first and step == 0)
         b.emit("wgmma.commit_group.sync.aligned")
         b.mov("u32", cursor.stage, out=before)
         cursor.advance()
 
-    def products(self, sums: Sums, *, first: bool) -> None:
-        """The k-steps of the stage; `first`: the sums begin."""
-        b, plan = self.b, self.problem.plan
-        stage = plan.stage_bytes >> 4
-        a, right = (b.mad_wide("u32", self.cursor.stage, stage, place)
-                    for place in self.descriptors)
-        again = b.setp("ne", "u32", b.mov("u32", 1), 0)
-        never = b.setp("ne", "u32", b.mov("u32", 0), 0) if first else again
-        for step in range(self.problem.steps):
-            ahead = step * _STEP >> 4
-            of_b = b.add("u64", right, ahead) if ahead else right
-            for block, registers in enumerate(sums):
-                offset = ahead + (block * 64 * SLICE >> 4)
-                of_a = b.add("u64", a, offset) if offset else a
-                b.emit(self.key, registers, of_a, of_b, never if step == 0 else again, *self.tail)
+    def operands(self) -> tuple[Register, Register]:
+        """The descriptors of A and B in the cursor's stage."""
+        stage = self.problem.plan.stage_bytes >> 4
+        a, b = (self.b.mad_wide("u32", self.cursor.stage, stage, place)
+                for place in self.descriptors)
+        return a, b
+
+    def multiply(self, registers: list[Register], a: Register, right: Register, step: int,
+                 block: int, *, column: int = 0, begins: bool = False) -> None:
+        """One instruction: a k-step of an m64 block, from a column of the tile on."""
+        b = self.b
+        ahead = step * _STEP >> 4
+        left = ahead + (block * 64 * SLICE >> 4)
+        below = ahead + (column * SLICE >> 4)
+        of_a = b.add("u64", a, left) if left else a
+        of_b = b.add("u64", right, below) if below else right
+        b.emit(self.key, registers, of_a, of_b, self._flag(again=not begins), *self.tail)
+
+    def _flag(self, *, again: bool) -> Register:
+        """scale-d: a predicate that is known when the kernel is written."""
+        return self.b.setp("ne", "u32", self.b.mov("u32", int(again)), 0)

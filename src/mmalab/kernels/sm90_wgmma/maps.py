@@ -26,7 +26,6 @@ __all__ = ["MapShape", "maps_of", "panel_columns", "prepare"]
 class MapShape:
     """A tensor map without its array: sizes innermost first, strides in bytes."""
 
-    argument: str
     dtype: str
     dims: tuple[int, ...]
     strides: tuple[int, ...]
@@ -52,17 +51,17 @@ def panel_columns(problem: Problem) -> int:
 
 
 def maps_of(problem: Problem) -> dict[str, MapShape]:
-    """The maps by parameter: of a and b, and of c where it is stored by TMA."""
+    """The maps by argument: of a and b where TMA brings them, of c where TMA stores it."""
     plan = problem.plan
-    a_lines, b_lines = plan.tile[0] // plan.cluster[1], plan.tile[1] // plan.cluster[0]
-    made = {
-        "a": _operand(problem, "a", problem.m, a_lines),
-        "b": (_dealt(problem, b_lines) if plan.store == "permuted" else
-              _operand(problem, "b", problem.n, b_lines)),
-    }
+    made: dict[str, MapShape] = {}
+    if not problem.gathered:
+        a_lines, b_lines = plan.tile[0] // plan.cluster[1], plan.tile[1] // plan.cluster[0]
+        made["a"] = _operand(problem, problem.m, a_lines)
+        made["b"] = (_dealt(problem, b_lines) if plan.store == "permuted" else
+                     _operand(problem, problem.n, b_lines))
     if plan.store == "staged":
         columns = panel_columns(problem)
-        made["c"] = MapShape("c", problem.out, (problem.n, problem.m),
+        made["c"] = MapShape(problem.out, (problem.n, problem.m),
                              (problem.n * problem.out_bytes,), (columns, 64),
                              f"{columns * problem.out_bytes}B")
     return made
@@ -73,23 +72,22 @@ def _words(problem: Problem) -> str:
     return "f32" if problem.recipe.dtype == "tf32" else problem.recipe.dtype
 
 
-def _operand(problem: Problem, name: str, lines: int, box_lines: int) -> MapShape:
-    pitch = problem.k * problem.recipe.bytes
-    return MapShape(name, _words(problem), (problem.k, lines), (pitch,),
+def _operand(problem: Problem, lines: int, box_lines: int) -> MapShape:
+    return MapShape(_words(problem), (problem.k, lines), (problem.pitch,),
                     (problem.values, box_lines), "128B")
 
 
 def _dealt(problem: Problem, box_lines: int) -> MapShape:
-    pitch, deal = problem.k * problem.recipe.bytes, problem.deal
+    pitch, deal = problem.pitch, problem.deal
     each = deal // 4
     return MapShape(
-        "b", _words(problem), (problem.k, 2, 4, each // 2, problem.n // deal),
+        _words(problem), (problem.k, 2, 4, each // 2, problem.n // deal),
         (pitch, each * pitch, 2 * pitch, deal * pitch),
         (problem.values, 2, 4, each // 2, box_lines // deal), "128B")
 
 
 def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:
-    """From [a, b, c] to the entry's parameters."""
+    """From [a, b, ..., c] to the entry's parameters."""
     maps = maps_of(problem)
     return [maps[param.name].over(value) if param.name in maps else value
             for param, value in zip(problem.params, args, strict=True)]

@@ -9,11 +9,14 @@ SMs reach is about square.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["band_rows", "emit_tile", "rows_of"]
+__all__ = ["band_rows", "emit_tile", "emit_tiles", "rows_of"]
 
 
 def rows_of(tiles: int, band: int) -> list[int]:
@@ -52,3 +55,16 @@ def emit_tile(b: KernelBuilder, problem: Problem, at: Register,
     if rank is not None and plan.cluster[1] > 1:
         n = b.mad_lo("u32", rank, plan.tile[1], n)
     return m, n
+
+
+@contextmanager
+def emit_tiles(b: KernelBuilder, problem: Problem, cluster: Register, rank: Register | None,
+               first: Register | None = None, every: int = 1) -> Iterator[
+                   tuple[Register, Register]]:
+    """A loop over the tiles of `cluster`; in turns, from the `first`-th each `every`-th."""
+    if not problem.plan.persistent and every == 1:
+        yield emit_tile(b, problem, cluster, rank)
+        return
+    start = cluster if first is None else b.mad_lo("u32", first, problem.clusters, cluster)
+    with b.loop(problem.work, start, problem.clusters * every, dtype="u32", unroll=False) as tile:
+        yield emit_tile(b, problem, tile, rank)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from mmalab.errors import UsageError
 
-__all__ = ["GROUP", "MOST_SHARED", "SLICE", "STORES", "Plan"]
+__all__ = ["GROUP", "MOST_REGISTERS", "MOST_SHARED", "SLICE", "STORES", "WORKING_REGISTERS",
+           "Plan"]
 
 #: Bytes of a line in one slice of K: the span of the 128-byte swizzle.
 SLICE = 128
@@ -22,10 +23,14 @@ SLICE = 128
 GROUP = 128
 #: Shared memory that one block may have on sm_90.
 MOST_SHARED = 227 * 1024
+#: Registers that a thread can have, and those that it needs beside its sums.
+MOST_REGISTERS, WORKING_REGISTERS = 255, 32
 #: Barriers and what else lies behind the tiles.
 _RESERVED = 1024
 #: How C is written.
-STORES = ("permuted", "staged", "pairs")
+STORES = ("permuted", "staged", "direct")
+#: The same where threads gather the operands.
+_GATHERING = (56, 224)
 _WHERE = "mmalab.kernels.sm90_wgmma"
 _SCHEDULES = ("cooperative", "pingpong")
 #: Registers of a thread (producer, consumer) by consumer groups, from accumulators on.
@@ -43,7 +48,9 @@ class Plan:
         groups: warpgroups that multiply.
         schedule: `cooperative`: the groups split a tile along M; `pingpong`: each has its own.
         store: `permuted`: B's tensor map deals the columns out so that a thread holds 16
-            consecutive bytes of C; `staged`: stmatrix and one TMA store; `pairs`: two columns.
+            consecutive bytes of C; `staged`: stmatrix and TMA stores; `direct`: what a thread has.
+        part: columns of a partial sum that is promoted on its own, 0 for all of the tile's.
+        parts: sets of partial sums: with two, one is added while the other is computed.
         band: rows of C (about) that are finished before the next rows begin.
         persistent: one CTA an SM that goes from tile to tile, or one CTA a tile.
         sms: SMs to fill when persistent.
@@ -55,6 +62,8 @@ class Plan:
     groups: int = 2
     schedule: str = "cooperative"
     store: str = "permuted"
+    part: int = 0
+    parts: int = 1
     band: int = 2048
     persistent: bool = True
     sms: int = 132
@@ -82,6 +91,14 @@ class Plan:
         if columns % 8 or not 8 <= columns <= 256:
             raise UsageError(f"tile {self.tile}", "wgmma has N = 8 to 256 in steps of 8",
                              legal="a multiple of 8 up to 256", where="PTX ISA, wgmma.mma_async")
+
+        if self.part and (columns % self.part or self.part % 8):
+            raise UsageError(f"part={self.part}", f"does not divide {columns} columns by eights",
+                             legal=[str(p) for p in range(8, columns + 1, 8) if columns % p == 0],
+                             where=_WHERE)
+        if self.parts not in (1, 2):
+            raise UsageError(f"parts={self.parts}", "sets of partial sums", legal=("1", "2"),
+                             where=_WHERE)
 
     def _check_cluster(self) -> None:
         rows, columns = self.cluster
@@ -117,16 +134,19 @@ class Plan:
         """CTAs of a cluster."""
         return self.cluster[0] * self.cluster[1]
 
-    def registers_for(self, accumulators: int) -> tuple[int, int] | None:
+    @property
+    def part_columns(self) -> int:
+        """Columns of a partial sum."""
+        return self.part or self.tile[1]
+
+    def registers_for(self, accumulators: int, *,
+                      gathered: bool = False) -> tuple[int, int] | None:
         """Registers of a thread that fills and of one that multiplies; None: as launched."""
         if self.groups not in _REGISTERS:
             return None
+        if gathered and self.groups == 2:
+            return _GATHERING
         return next(pair for least, pair in _REGISTERS[self.groups] if accumulators >= least)
-
-    @property
-    def registers(self) -> tuple[int, int] | None:
-        """The same with 32-bit accumulators."""
-        return self.registers_for(self.blocks * self.tile[1] // 2)
 
     # --- shared memory ----------------------------------------------------------------------------
 

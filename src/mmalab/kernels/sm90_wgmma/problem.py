@@ -8,10 +8,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from mmalab import isa
 from mmalab.errors import UsageError
-from mmalab.kernels.sm90_wgmma.plan import SLICE, Plan
+from mmalab.kernels.sm90_wgmma.plan import MOST_REGISTERS, SLICE, WORKING_REGISTERS, Plan
 from mmalab.kernels.sm90_wgmma.recipe import Recipe
 from mmalab.ptx.kernel import Param
 
@@ -32,6 +33,8 @@ class Problem:
     recipe: Recipe
     out: str
     plan: Plan
+    promote_every: int | None = None
+    scaled: bool = False
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k"):
@@ -46,27 +49,64 @@ class Problem:
         self.recipe.form(self.plan.tile[1])
         self._check_strides()
         self._check_store()
+        self._check_promotion()
+        self._check_registers()
         self.plan.check_shared(self.out_bytes)
 
     def _check_strides(self) -> None:
-        step = 16 // self.recipe.bytes
-        if self.k % step:
-            raise UsageError(f"k={self.k}", f"rows of {self.k * self.recipe.bytes} bytes; a tensor "
-                             "map's rows are a multiple of 16", legal=f"a multiple of {step}",
-                             where="CUDA driver API, cuTensorMapEncodeTiled")
+        if self.unit == 16:
+            return
+        if self.unit < 2:
+            raise UsageError(f"k={self.k}", "rows of odd bytes cannot be copied by words",
+                             legal="an even k", where=_WHERE)
+        if self.plan.cluster != (1, 1) or self.plan.store == "permuted":
+            raise UsageError(f"cluster {self.plan.cluster}, store {self.plan.store!r}, k={self.k}",
+                             f"rows of {self.pitch} bytes are gathered by threads, line by line "
+                             "and for one CTA", legal="cluster (1, 1), store 'staged' or 'direct'",
+                             where=_WHERE)
 
     def _check_store(self) -> None:
         if self.plan.store == "permuted":
             for name, size in (("n", self.n), ("columns of the tile", self.plan.tile[1])):
                 if size % self.deal:
                     raise UsageError(f"{name} {size}", f"store 'permuted' deals out {self.deal} "
-                                     "columns at a time", legal="store='pairs'", where=_WHERE)
+                                     "columns at a time", legal="store='direct'", where=_WHERE)
         if self.plan.store == "staged":
             step = 16 // self.out_bytes
             if self.n % step or self.plan.tile[1] % 16:
                 raise UsageError(f"n={self.n}", "rows of C in a tensor map are a multiple of 16 "
-                                 "bytes, and columns leave 16 at a time", legal="store='pairs'",
+                                 "bytes, and columns leave 16 at a time", legal="store='direct'",
                                  where=_WHERE)
+
+        if self.plan.store == "permuted" and self.plan.tile[1] // self.plan.cluster[0] % self.deal:
+            raise UsageError(f"{self.plan.tile[1]} columns in {self.plan.cluster[0]} parts",
+                             f"store 'permuted' deals out {self.deal} columns at a time",
+                             legal="store='staged' or another cluster", where=_WHERE)
+
+    def _check_promotion(self) -> None:
+        if self.scaled and (self.recipe.bytes != 1 or self.k % SLICE
+                            or self.plan.tile[1] not in (SLICE, 2 * SLICE)):
+            raise UsageError(f"scaled {self.recipe.dtype} products, k={self.k}, "
+                             f"tile {self.plan.tile}", "scales belong to 128 values of K and 128 "
+                             "columns", legal="an 8-bit float, k a multiple of 128, 128 or 256 "
+                             "columns", where=_WHERE)
+        if self.promote_every is None:
+            return
+        if self.recipe.accumulator != "f32":
+            raise UsageError(f"promote_every={self.promote_every}", "adds partial sums in FP32",
+                             legal="accumulate='f32'", where=_WHERE)
+        legal = [size for size in range(self.recipe.k, self.values + 1, self.recipe.k)
+                 if self.values % size == 0]
+        if self.promote_every not in (legal[-1:] if self.scaled else legal):
+            raise UsageError(f"promote_every={self.promote_every}", f"in slices of {self.values} "
+                             "values", legal=[str(size) for size in legal], where=_WHERE)
+
+    def _check_registers(self) -> None:
+        most = (self.registers or (0, MOST_REGISTERS))[1] - WORKING_REGISTERS
+        if self.accumulators > most:
+            raise UsageError(f"tile {self.plan.tile} with {self.accumulators} registers of sums",
+                             f"a thread has {most} for them, else they spill",
+                             legal="a smaller tile, part or parts", where=_WHERE)
 
     # --- types ------------------------------------------------------------------------------------
 
@@ -88,7 +128,23 @@ class Problem:
     @property
     def deal(self) -> int:
         """Columns that are dealt out at a time: four threads hold 16 (or 8) bytes of each row."""
-        return 32 if self.out_bytes == 2 and self.plan.tile[1] % 32 == 0 else 16
+        part = self.plan.tile[1] // self.plan.cluster[0]
+        return 32 if self.out_bytes == 2 and self.n % 32 == part % 32 == 0 else 16
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from one row of A or B to the next."""
+        return self.k * self.recipe.bytes
+
+    @property
+    def unit(self) -> int:
+        """Bytes that the beginnings of all rows of A and B are aligned to, 16 at most."""
+        return gcd(16, self.pitch)
+
+    @property
+    def gathered(self) -> bool:
+        """Whether threads copy A and B, because tensor maps cannot."""
+        return self.unit < 16
 
     # --- sizes ------------------------------------------------------------------------------------
 
@@ -134,14 +190,33 @@ class Problem:
         return (self.tiles[0] * self.plan.tile[0] != self.m,
                 self.tiles[1] * self.plan.tile[1] != self.n)
 
+    @property
+    def accumulators(self) -> int:
+        """32-bit registers of a thread that hold sums."""
+        plan = self.plan
+        whole = plan.blocks * plan.tile[1] // (4 if self.recipe.accumulator == "f16" else 2)
+        return whole + (plan.parts * plan.part_columns // 2 if self.promote_every else 0)
+
+    @property
+    def registers(self) -> tuple[int, int] | None:
+        """Registers of a thread that fills and of one that multiplies; None: as launched."""
+        return self.plan.registers_for(self.accumulators, gathered=self.gathered)
+
     # --- arguments --------------------------------------------------------------------------------
 
     @property
     def params(self) -> tuple[Param, ...]:
         """A (M x K), B (N x K), C (M x N), all row-major."""
         dtype = self.recipe.dtype
+        blocks = self.k // SLICE
+        scales = (
+            Param("a_scales", "in", "f32", (self.m, blocks), "one for 1 x 128 values of A"),
+            Param("b_scales", "in", "f32", (-(-self.n // SLICE), blocks),
+                  "one for 128 x 128 values of B"),
+        ) if self.scaled else ()
         return (
             Param("a", "in", dtype, (self.m, self.k), "A, M x K, rows contiguous"),
             Param("b", "in", dtype, (self.n, self.k), "B, stored N x K, rows contiguous"),
+            *scales,
             Param("c", "out", self.out, (self.m, self.n), "C = A x B, M x N, rows contiguous"),
         )

@@ -2,11 +2,14 @@
 
 In a cluster the CTAs share a row of tiles (and so A) or a column (and so B). Each copies its part
 of the shared operand to all of them, at the same place and counted by each one's own barrier.
+Rows that no tensor map can describe are gathered by threads instead (see `gather`).
 """
 
 from __future__ import annotations
 
-from mmalab.kernels.sm90_wgmma.maps import MapShape, maps_of
+from dataclasses import dataclass
+
+from mmalab.kernels.sm90_wgmma.maps import maps_of
 from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
@@ -28,46 +31,54 @@ class Producer:
     def tile(self, m: Register, n: Register) -> None:
         """All slices of the tile at row `m` and column `n`."""
         b, problem, plan = self.b, self.problem, self.problem.plan
-        parts = (("a", m, 0, plan.tile[0], plan.cluster[1]),
-                 ("b", n, plan.a_bytes, plan.tile[1], plan.cluster[0]))
-        places = [self._part(*part) for part in parts]
+        operands = (_Operand("a", 0, plan.tile[0], plan.cluster[1]),
+                    _Operand("b", plan.a_bytes, plan.tile[1], plan.cluster[0]))
+        places = [self._part(operand, first)
+                  for operand, first in zip(operands, (m, n), strict=True)]
         at = b.mov("u32", 0)
         with b.loop(problem.slices, unroll=False):
             full = self.cursor.wait_empty()
             b.emit("mbarrier.arrive.expect_tx.shared::cta.b64", b.sink, b.at(full),
                    plan.stage_bytes)
             stage = b.mad_lo("u32", self.cursor.stage, plan.stage_bytes, self.shared)
-            for (name, _, offset, _, copies), (line, place) in zip(parts, places, strict=True):
+            for operand, (line, place) in zip(operands, places, strict=True):
                 to = b.add("u32", stage, place) if place is not None else stage
-                self._copy(name, b.at(to, offset), at, line, full, copies)
+                self._copy(operand, to, at, line, full)
             b.add("u32", at, problem.values, out=at)
             self.cursor.advance()
 
-    def _part(self, name: str, first: Register, offset: int, lines: int,
-              copies: int) -> tuple[Register, Register | None]:
-        """The first line that this CTA copies, and where its part begins in the stage."""
-        del name, offset
-        if copies == 1 or self.rank is None:
-            return first, None
-        b, part = self.b, lines // copies
-        return (b.mad_lo("u32", self.rank, part, first),
+    def _part(self, operand: _Operand, first: Register) -> tuple[Register, Register | None]:
+        """The last coordinate of this CTA's copies, and where they begin in the stage."""
+        b, line = self.b, first
+        unit = self.problem.deal if self.shapes[operand.name].rank > 2 else 1
+        if unit > 1:
+            line = b.div("u32", first, unit)
+        if operand.copies == 1 or self.rank is None:
+            return line, None
+        part = operand.lines // operand.copies
+        return (b.mad_lo("u32", self.rank, part // unit, line),
                 b.mul_lo("u32", self.rank, part * SLICE))
 
-    def _copy(self, name: str, to: object, at: Register, line: Register, full: Register,
-              copies: int) -> None:
-        b, shape = self.b, self.shapes[name]
+    def _copy(self, operand: _Operand, to: Register, at: Register, line: Register,
+              full: Register) -> None:
+        b, shape = self.b, self.shapes[operand.name]
         opcode = (f"cp.async.bulk.tensor.{shape.rank}d.shared::cluster.global.tile"
                   ".mbarrier::complete_tx::bytes")
-        source = b.at(self.addresses[name], coordinates=self._coordinates(shape, at, line))
-        if copies == 1:
-            b.emit(opcode, to, source, b.at(full))  # type: ignore[arg-type]
-            return
-        mask = b.mov("b16", (1 << copies) - 1)
-        b.emit(f"{opcode}.multicast::cluster", to, source, b.at(full), mask)  # type: ignore[arg-type]
+        mask: list[Register] = []
+        if operand.copies > 1:
+            opcode += ".multicast::cluster"
+            mask = [b.mov("b16", (1 << operand.copies) - 1)]
+        zeros: list[Register | Immediate] = [Immediate(0, "0")] * (shape.rank - 2)
+        corner = [at, *zeros, line]
+        b.emit(opcode, b.at(to, operand.offset),
+               b.at(self.addresses[operand.name], coordinates=corner), b.at(full), *mask)
 
-    def _coordinates(self, shape: MapShape, at: Register,
-                     line: Register) -> list[Register | Immediate]:
-        if shape.rank == 2:
-            return [at, line]
-        zero = Immediate(0, "0")
-        return [at, zero, zero, zero, self.b.div("u32", line, self.problem.deal)]
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """A or B in a stage: where, how many lines, and how many CTAs copy a part each."""
+
+    name: str
+    offset: int
+    lines: int
+    copies: int

@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab import formats
+from mmalab.kernels.arguments import words_of
 from mmalab.kernels.reference import matrix_product
+from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
+from mmalab.numerics import ieee
 
 __all__ = ["product"]
 
@@ -18,8 +21,25 @@ __all__ = ["product"]
 def product(args: Sequence[Any], unit: str, *, problem: Problem) -> list[NDArray[Any]]:
     """C of ``[a, b, c]``: the chain of instructions in the chip's arithmetic, then one rounding."""
     row = problem.recipe
-    (sums,) = matrix_product(args, unit, family=row.unit, k=row.k)
+    if problem.scaled:
+        return [rounded(_scaled(args, unit, problem), problem.out)]
+    (sums,) = matrix_product(args, unit, family=row.unit, k=row.k,
+                             promote_every=problem.promote_every)
     return [rounded(sums, problem.out)]
+
+
+def _scaled(args: Sequence[Any], unit: str, problem: Problem) -> NDArray[Any]:
+    """Partial sums of 128 values, each added by one fused multiply-add with its scales."""
+    row = problem.recipe
+    a, b = words_of(args[0]), words_of(args[1])
+    of_a, of_b = (np.asarray(x, np.float32) for x in args[2:4])
+    total = np.zeros((problem.m, problem.n), np.float32)
+    for at in range(problem.slices):
+        part = slice(at * SLICE, (at + 1) * SLICE)
+        (sums,) = matrix_product((a[:, part], b[:, part]), unit, family=row.unit, k=row.k)
+        columns = np.repeat(of_b[:, at], SLICE)[: problem.n]
+        total = ieee.fma32(sums, of_a[:, at, None] * columns[None, :], total)
+    return total
 
 
 def rounded(sums: NDArray[Any], out: str) -> NDArray[Any]:

@@ -10,7 +10,6 @@ phase; who fills waits for the phase before, so a fresh barrier lets the first p
 
 from __future__ import annotations
 
-from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
@@ -31,19 +30,19 @@ def wait(b: KernelBuilder, address: Register, parity: Register | int, offset: in
 class Barriers:
     """``full`` and ``empty`` of every stage, behind each other from `base` on."""
 
-    def __init__(self, b: KernelBuilder, problem: Problem, base: Register) -> None:
-        self.b, self.plan, self.base = b, problem.plan, base
-        self.empty_at = 8 * self.plan.stages
-        #: Where the groups of a ping-pong schedule hand over, one barrier for each.
-        self.turns_at = 16 * self.plan.stages
+    def __init__(self, b: KernelBuilder, stages: int, base: Register, groups: int = 0) -> None:
+        """`groups`: how many own tiles in turn, and hand over through a barrier each."""
+        self.b, self.stages, self.base, self.groups = b, stages, base, groups
+        self.empty_at = 8 * stages
+        self.turns_at = 16 * stages
 
     def start(self, full: int, empty: int) -> None:
         """Initialise, with the arrivals that complete a phase (one thread)."""
         b, fresh = self.b, "mbarrier.init.shared::cta.b64"
-        for stage in range(self.plan.stages):
+        for stage in range(self.stages):
             b.emit(fresh, b.at(self.base, 8 * stage), full)
             b.emit(fresh, b.at(self.base, self.empty_at + 8 * stage), empty)
-        for group in range(self.plan.groups if self.plan.schedule == "pingpong" else 0):
+        for group in range(self.groups):
             b.emit(fresh, b.at(self.base, self.turns_at + 8 * group), 1)
 
 
@@ -52,7 +51,7 @@ class Cursor:
 
     def __init__(self, b: KernelBuilder, barriers: Barriers) -> None:
         self.b, self.barriers = b, barriers
-        self.stages = barriers.plan.stages
+        self.stages = barriers.stages
         self.stage, self.parity = b.mov("u32", 0), b.mov("u32", 0)
 
     def full(self) -> Register:
@@ -105,7 +104,7 @@ class Turns:
 
     def __init__(self, b: KernelBuilder, barriers: Barriers, group: Register) -> None:
         self.b, self.offset = b, barriers.turns_at
-        last = barriers.plan.groups - 1
+        last = barriers.groups - 1
         behind = b.selp("b32", 0, b.add("u32", group, 1), b.setp("eq", "u32", group, last))
         self.own = b.mad_lo("u32", group, 8, barriers.base)
         self.next = b.mad_lo("u32", behind, 8, barriers.base)

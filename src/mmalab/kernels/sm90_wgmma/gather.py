@@ -1,0 +1,177 @@
+"""Filling the ring without TMA, where rows of A and B begin at less than multiples of 16 bytes.
+
+A tensor map's strides are multiples of 16 bytes, and so is a box's first coordinate. Rows of any
+other pitch are copied by the four warps of the filling group, into the same 128-byte-swizzled
+stages. All rows begin at a multiple of `unit` bytes (2, 4 or 8), and even rows of twice that, so:
+
+====  ===================  =======================================================================
+unit  even rows            odd rows
+====  ===================  =======================================================================
+8     cp.async of 16       cp.async of 8
+4     cp.async of 8        cp.async of 4
+2     cp.async of 4        two neighbouring words a lane, two middle halves of which are stored
+====  ===================  =======================================================================
+
+cp.async writes zeros for what its source size leaves out: the end of K, and lines past the edge.
+A stage counts as full when each warp has seen its copies arrive, made them visible to the
+asynchronous proxy that wgmma reads through, and arrived. That is done `stages - 2` slices later, so
+that as many are under way; one more would wait for a stage that nobody is told of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mmalab.kernels.sm90_wgmma.plan import GROUP, SLICE
+from mmalab.kernels.sm90_wgmma.problem import Problem
+from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
+from mmalab.ptx.builder import KernelBuilder
+from mmalab.ptx.nodes import Register
+
+__all__ = ["WARPS", "Gather"]
+
+#: Warps that fill, and arrive on a stage's full barrier.
+WARPS = GROUP // 32
+#: Rows whose words are loaded before the first is stored.
+_BATCH = 8
+
+
+@dataclass(slots=True)
+class _Lines:
+    """The even or the odd lines of an operand, as one thread copies them.
+
+    `size` bytes at a time, 0 for odd lines by words. The thread's first line is `line`, its next
+    ones `step` lines on; `place` is its byte in the operand's part of a stage.
+    """
+
+    name: str
+    offset: int
+    count: int
+    size: int
+    step: int
+    line: Register
+    byte: Register
+    place: Register
+    source: Register
+    left: Register
+
+
+class Gather:
+    """Fills stages for one tile after the other; all threads of the group run it."""
+
+    def __init__(self, b: KernelBuilder, problem: Problem, barriers: Barriers, shared: Register,
+                 pointers: dict[str, Register]) -> None:
+        self.b, self.problem, self.barriers = b, problem, barriers
+        self.shared, self.pointers = shared, pointers
+        self.thread = b.and_("b32", b.mov("u32", b.tid.x), GROUP - 1)
+        self.leads = b.setp("eq", "u32", b.and_("b32", self.thread, 31), 0)
+        self.cursor, self.told = Cursor(b, barriers), Cursor(b, barriers)
+        self.behind = max(problem.plan.stages - 2, 0)
+        self.pending = b.mov("u32", 0)
+        plan = problem.plan
+        self.lines = [self._lines(name, offset, lines // 2, odd)
+                      for name, offset, lines in (("a", 0, plan.tile[0]),
+                                                  ("b", plan.a_bytes, plan.tile[1]))
+                      for odd in (0, 1)]
+
+    def _lines(self, name: str, offset: int, count: int, odd: int) -> _Lines:
+        b, size = self.b, self.problem.unit * (1 if odd else 2)
+        words = size < 4
+        chunk = 4 if words else size
+        chunks = SLICE // chunk
+        at = b.shr("u32", self.thread, chunks.bit_length() - 1)
+        line = b.mad_lo("u32", at, 2, odd)
+        byte = b.mul_lo("u32", b.and_("b32", self.thread, chunks - 1), chunk)
+        turned = b.shl("b32", b.and_("b32", line, 7), 4)
+        place = b.mad_lo("u32", line, SLICE, b.xor("b32", byte, turned))
+        return _Lines(name, offset, count, 0 if words else size, 2 * GROUP // chunks, line, byte,
+                      place, b.reg("u64"), b.reg("u32"))
+
+    # --- tiles ------------------------------------------------------------------------------------
+
+    def tile(self, m: Register, n: Register) -> None:
+        """All slices of the tile at row `m` and column `n`."""
+        b, problem = self.b, self.problem
+        for lines in self.lines:
+            first, size = (m, problem.m) if lines.name == "a" else (n, problem.n)
+            line = b.add("u32", first, lines.line)
+            b.mad_wide("u32", line, problem.pitch, self.pointers[lines.name], out=lines.source)
+            b.add("u64", lines.source, b.cvt("u64.u32", lines.byte), out=lines.source)
+            b.sub("s32", b.mov("u32", size), line, out=lines.left)
+        ahead = b.mov("u32", problem.pitch)
+        with b.loop(problem.slices, unroll=False):
+            self.cursor.wait_empty()
+            stage = b.mad_lo("u32", self.cursor.stage, problem.plan.stage_bytes, self.shared)
+            for lines in self.lines:
+                self._copy(lines, stage, ahead)
+                b.add("u64", lines.source, SLICE, out=lines.source)
+            b.emit("cp.async.commit_group")
+            b.sub("s32", ahead, SLICE, out=ahead)
+            self.cursor.advance()
+            b.add("u32", self.pending, 1, out=self.pending)
+            with b.when(b.setp("gt", "u32", self.pending, self.behind)):
+                b.emit("cp.async.wait_group", self.behind)
+                self._tell()
+
+    def _tell(self) -> None:
+        """The oldest slice that nobody knows of has arrived."""
+        b = self.b
+        b.emit("fence.proxy.async.shared::cta")
+        b.emit("bar.warp.sync", -1)
+        full = self.told.full()
+        with b.guard(self.leads):
+            b.emit("mbarrier.arrive.shared::cta.b64", b.sink, b.at(full))
+        self.told.advance()
+        b.sub("u32", self.pending, 1, out=self.pending)
+
+    def finish(self) -> None:
+        """What is still under way."""
+        b = self.b
+        b.emit("cp.async.wait_group", 0)
+        with b.loop(b.mov("u32", self.pending), dtype="u32", unroll=False):
+            self._tell()
+
+    # --- copies -----------------------------------------------------------------------------------
+
+    def _copy(self, lines: _Lines, stage: Register, ahead: Register) -> None:
+        """One slice; `ahead`: bytes from its first one to the end of a row."""
+        b = self.b
+        to = b.add("u32", stage, lines.place)
+        left = b.sub("s32", ahead, lines.byte)
+        passes = [at * lines.step for at in range(2 * lines.count // lines.step)]
+        if lines.size == 0:
+            self._by_words(lines, to, left, passes)
+            return
+        size = b.min("s32", b.max("s32", left, 0), lines.size)
+        opcode = f"cp.async.{'cg' if lines.size == 16 else 'ca'}.shared.global"
+        for at in passes:
+            b.emit(opcode, b.at(to, lines.offset + at * SLICE),
+                   b.at(lines.source, at * self.problem.pitch), lines.size,
+                   self._inside(lines, at, size))
+
+    def _inside(self, lines: _Lines, at: int, size: Register) -> Register:
+        """The source size for a line that may lie past the edge."""
+        b, axis = self.b, 0 if lines.name == "a" else 1
+        if not self.problem.edges[axis]:
+            return size
+        return b.selp("b32", size, 0, b.setp("gt", "s32", lines.left, at))
+
+    def _by_words(self, lines: _Lines, to: Register, left: Register, passes: list[int]) -> None:
+        """Odd lines that begin two bytes behind a word: the halves of two words make one."""
+        b = self.b
+        axis = 0 if lines.name == "a" else 1
+        first, second = (b.setp("gt", "s32", left, at) for at in (0, 2))
+        for start in range(0, len(passes), _BATCH):
+            batch = passes[start : start + _BATCH]
+            pairs = [(b.mov("b32", 0), b.mov("b32", 0)) for _ in batch]
+            for at, pair in zip(batch, pairs, strict=True):
+                for offset, valid, word in ((-2, first, pair[0]), (2, second, pair[1])):
+                    there = valid
+                    if self.problem.edges[axis]:
+                        there = b.setp("gt.and", "s32", lines.left, at, valid)
+                    with b.guard(there):
+                        b.ld("global.nc.b32", b.at(lines.source, at * self.problem.pitch + offset),
+                             out=word)
+            for at, (low, high) in zip(batch, pairs, strict=True):
+                b.st("shared.b32", b.at(to, lines.offset + at * SLICE),
+                     b.prmt("b32", low, high, 0x5432))

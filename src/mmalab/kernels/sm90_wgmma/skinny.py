@@ -1,0 +1,396 @@
+"""A few rows times a large matrix: read the matrix once, at the speed of DRAM.
+
+With M up to 64 almost all bytes are B's. So the operands change places: 64 rows of B are wgmma's M,
+the rows of A, filled up to a multiple of 8, its N. One warp keeps a deep ring of TMA copies in
+flight, one warpgroup multiplies. Where B has fewer tiles than the chip has SMs, `split` CTAs of a
+cluster take a part of K each and add up through each other's shared memory, in order of k.
+
+    >>> kernel = skinny(16, 8192, 8192)
+    >>> kernel.grid, kernel.facts["instruction"]
+    ((128, 1, 1), 'wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mmalab import isa
+from mmalab.errors import UsageError
+from mmalab.kernels.arguments import check_arrays, words_of
+from mmalab.kernels.reference import matrix_product
+from mmalab.kernels.sm90_wgmma.mainloop import swizzled_descriptor
+from mmalab.kernels.sm90_wgmma.maps import MapShape
+from mmalab.kernels.sm90_wgmma.plan import GROUP, MOST_SHARED, SLICE
+from mmalab.kernels.sm90_wgmma.recipe import Recipe, recipe
+from mmalab.kernels.sm90_wgmma.results import rounded
+from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
+from mmalab.ptx.builder import KernelBuilder
+from mmalab.ptx.kernel import Kernel, Param
+from mmalab.ptx.nodes import Register
+
+__all__ = ["MOST_ROWS", "skinny"]
+
+#: Rows of A that these kernels take.
+MOST_ROWS = 64
+#: Lines of B in a CTA's tile.
+_LINES = 64
+_RESERVED = 1024
+_WHERE = "mmalab.kernels.sm90_wgmma.skinny"
+#: Words between rows of partial sums: four threads of a quad then use other banks.
+_PITCH = _LINES + 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """One product: `split` CTAs along K, `stages` of `depth` slices, `resident` CTAs an SM."""
+
+    m: int
+    n: int
+    k: int
+    recipe: Recipe
+    out: str
+    split: int
+    stages: int
+    depth: int
+
+    @property
+    def columns(self) -> int:
+        """N of the instruction: rows of A, filled up."""
+        step = 16 if self.recipe.dtype == "s8" and self.m > 24 else 8
+        return -(-self.m // step) * step
+
+    @property
+    def values(self) -> int:
+        """Values of K in a slice."""
+        return SLICE // self.recipe.bytes
+
+    @property
+    def slices(self) -> int:
+        """Steps of the ring over all of K."""
+        return -(-self.k // (self.values * self.depth))
+
+    @property
+    def slice_bytes(self) -> int:
+        """B's lines, then A's."""
+        return (_LINES + self.columns) * SLICE
+
+    @property
+    def stage_bytes(self) -> int:
+        """A stage."""
+        return self.slice_bytes * self.depth
+
+    @property
+    def out_bytes(self) -> int:
+        """Bytes of an element of C."""
+        return isa.type_bits(self.out) // 8
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of B's lines."""
+        return -(-self.n // _LINES)
+
+    def runs(self) -> list[range]:
+        """The slices of each CTA of a cluster: the first are one longer where it must be."""
+        each, more = divmod(self.slices, self.split)
+        starts = [at * each + min(at, more) for at in range(self.split + 1)]
+        return [range(a, b) for a, b in pairwise(starts)]
+
+    def maps(self) -> dict[str, MapShape]:
+        """Of A and B."""
+        words = "f32" if self.recipe.dtype == "tf32" else self.recipe.dtype
+        pitch = self.k * self.recipe.bytes
+        return {name: MapShape(words, (self.k, lines), (pitch,), (self.values, box), "128B")
+                for name, lines, box in (("a", self.m, self.columns), ("b", self.n, _LINES))}
+
+    @property
+    def params(self) -> tuple[Param, ...]:
+        """A (M x K), B (N x K), C (M x N), all row-major."""
+        return (
+            Param("a", "in", self.recipe.dtype, (self.m, self.k), "A, M x K, rows contiguous"),
+            Param("b", "in", self.recipe.dtype, (self.n, self.k), "B, stored N x K"),
+            Param("c", "out", self.out, (self.m, self.n), "C = A x B, M x N, rows contiguous"),
+        )
+
+
+def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
+           split: int = 1, stages: int | None = None, depth: int = 1, resident: int = 1) -> Kernel:
+    """C = A x B^T for M up to 64: A is M x K, B is stored N x K, C is M x N, all row-major.
+
+    Args:
+        m, n, k: sizes; rows of A and B are a multiple of 16 bytes.
+        dtype: bf16, f16, tf32, e4m3, e5m2 or s8, with 32-bit accumulators.
+        out: type of C, as :func:`gemm` has it.
+        split: CTAs that share a tile, each with a part of K: 1, 2, 4 or 8.
+        stages, depth: of the ring, and slices of 128 bytes in each; None: as many as fit.
+        resident: CTAs that an SM should hold at a time.
+
+    Raises:
+        UsageError: sizes or choices that no such kernel has, with the nearest that have.
+    """
+    row = recipe(dtype)
+    if out is None:
+        out = dtype if dtype in row.outputs else row.accumulator
+    shape = _Shape(m, n, k, row, out, split, 1, depth)
+    _check(shape)
+    most = (MOST_SHARED // resident - _RESERVED * 2) // shape.stage_bytes
+    least = -(-shape.columns * _PITCH * 4 // shape.stage_bytes)
+    if stages is None:
+        stages = min(most, max(least, len(shape.runs()[0]), 2))
+    if not least <= stages <= most:
+        raise UsageError(f"stages={stages}", f"of {shape.stage_bytes} bytes, {resident} CTAs an "
+                         "SM", legal=f"{least} to {most}", where=_WHERE)
+    shape = _Shape(m, n, k, row, out, split, stages, depth)
+    name = f"skinny_{dtype}_{out}_{m}x{n}x{k}_{split}split_{stages}x{depth}stages"
+    return Kernel(
+        name=name, ptx=_Writer(shape, name).text(), entry=name,
+        grid=(shape.tiles * split, 1, 1), block=(GROUP + 32, 1, 1), params=shape.params,
+        target="sm_90a", cluster=(split, 1, 1),
+        dynamic_shared=stages * shape.stage_bytes + _RESERVED,
+        reference=partial(_product, shape=shape),
+        validate=partial(check_arrays, name, shape.params),
+        prepare=partial(_prepare, shape),
+        facts={
+            "tile": (_LINES, shape.columns, shape.values), "stages": stages, "split": split,
+            "shared_bytes": stages * shape.stage_bytes + _RESERVED,
+            "instruction": row.key(shape.columns), "instruction_k": row.k, "unit": row.unit,
+            "maps": shape.maps(),
+            "flops": 2 * m * n * k, "bytes": (m * k + n * k) * row.bytes,
+        },
+    )
+
+
+def _check(shape: _Shape) -> None:
+    if not 1 <= shape.m <= MOST_ROWS:
+        raise UsageError(f"m={shape.m}", "rows are few here", legal=f"1 to {MOST_ROWS}; gemm()",
+                         where=_WHERE)
+    if shape.out not in shape.recipe.outputs:
+        raise UsageError(f"out={shape.out!r}", "is not what these sums are written as",
+                         legal=list(shape.recipe.outputs), where=_WHERE)
+    if shape.k * shape.recipe.bytes % 16:
+        raise UsageError(f"k={shape.k}", "rows of a tensor map are a multiple of 16 bytes",
+                         legal=f"a multiple of {16 // shape.recipe.bytes}", where=_WHERE)
+    if shape.split not in (1, 2, 4, 8) or shape.split > shape.slices:
+        raise UsageError(f"split={shape.split}", f"of {shape.slices} slices",
+                         legal=[str(s) for s in (1, 2, 4, 8) if s <= shape.slices], where=_WHERE)
+
+
+def _prepare(shape: _Shape, args: Sequence[Any]) -> list[Any]:
+    maps = shape.maps()
+    return [maps["a"].over(args[0]), maps["b"].over(args[1]), args[2]]
+
+
+def _product(args: Sequence[Any], unit: str, *, shape: _Shape) -> list[NDArray[Any]]:
+    """One chain for each CTA's part of K, added in FP32 (integers: exactly) in order."""
+    a, b = words_of(args[0]), words_of(args[1])
+    width = shape.values * shape.depth
+    sums = []
+    for run in shape.runs():
+        part = slice(run.start * width, run.stop * width)
+        sums += matrix_product((a[:, part], b[:, part]), unit, family=shape.recipe.unit,
+                               k=shape.recipe.k)
+    total = sums[0]
+    for addend in sums[1:]:
+        total = total + addend
+    return [rounded(total, shape.out)]
+
+
+class _Writer:
+    """Writes the kernel of one shape."""
+
+    def __init__(self, shape: _Shape, name: str) -> None:
+        self.shape = shape
+        self.b = KernelBuilder(name, target="sm_90a", version=(8, 0), arity=isa.find)
+
+    def text(self) -> str:
+        """The PTX."""
+        b, shape = self.b, self.shape
+        self.maps = {name: b.cvta("param.u64", b.mov("u64", b.param(name, "b8", dims=[128],
+                                                                     align=64)))
+                     for name in ("a", "b")}
+        self.c = b.cvta("to.global.u64", b.load_param(b.param("c", "u64")))
+        b.reqntid(GROUP + 32)
+        if shape.split > 1:
+            b.reqnctapercluster(shape.split)
+        self.shared = b.mov("u32", b.dynamic_shared(align=1024))
+        self.thread = b.mov("u32", b.tid.x)
+        self.barriers = Barriers(b, shape.stages,
+                                 b.add("u32", self.shared, shape.stages * shape.stage_bytes))
+        self._place()
+        with b.when(b.setp("eq", "u32", self.thread, 0)):
+            self.barriers.start(1, 1)
+            b.emit("fence.mbarrier_init.release.cluster")
+        b.emit("bar.sync", 0)
+        fill, end = b.label("fill"), b.label("end")
+        warp = b.shfl("idx.b32", b.shr("u32", self.thread, 5), 0, 31, -1)
+        b.branch(fill, b.setp("ge", "u32", warp, GROUP // 32))
+        sums = self._multiply()
+        self._lay_down(sums)
+        b.branch(end, uniform=True)
+        b.place(fill)
+        with b.when(b.setp("eq", "u32", self.thread, GROUP)):
+            self._fill()
+        b.place(end)
+        self._finish()
+        return b.text()
+
+    def _place(self) -> None:
+        """The tile's first line of B, and the CTA's slices."""
+        b, shape = self.b, self.shape
+        block = b.mov("u32", b.ctaid.x)
+        self.rank: Register | None = None
+        if shape.split == 1:
+            self.first = b.mul_lo("u32", block, _LINES)
+            self.start, self.count = b.mov("u32", 0), b.mov("u32", shape.slices)
+            return
+        self.rank = b.mov("u32", b.cluster_ctarank)
+        self.first = b.mul_lo("u32", b.shr("u32", block, shape.split.bit_length() - 1), _LINES)
+        each, more = divmod(shape.slices, shape.split)
+        self.start = b.mad_lo("u32", self.rank, each, b.min("u32", self.rank, more))
+        longer = b.setp("lt", "u32", self.rank, more)
+        self.count = b.selp("b32", each + 1, each, longer)
+
+    def _fill(self) -> None:
+        b, shape = self.b, self.shape
+        cursor = Cursor(b, self.barriers)
+        at = b.mul_lo("u32", self.start, shape.values * shape.depth)
+        zero = b.mov("u32", 0)
+        opcode = ("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+                  ".mbarrier::complete_tx::bytes")
+        with b.loop(self.count, dtype="u32", unroll=False):
+            full = cursor.wait_empty()
+            b.emit("mbarrier.arrive.expect_tx.shared::cta.b64", b.sink, b.at(full),
+                   shape.stage_bytes)
+            stage = b.mad_lo("u32", cursor.stage, shape.stage_bytes, self.shared)
+            for _ in range(shape.depth):
+                b.emit(opcode, b.at(stage), b.at(self.maps["b"], coordinates=[at, self.first]),
+                       b.at(full))
+                b.emit(opcode, b.at(stage, _LINES * SLICE),
+                       b.at(self.maps["a"], coordinates=[at, zero]), b.at(full))
+                b.add("u32", at, shape.values, out=at)
+                b.add("u32", stage, shape.slice_bytes, out=stage)
+            cursor.advance()
+
+    def _multiply(self) -> list[Register]:
+        """The CTA's slices; a stage is released when its products are done."""
+        b, shape, row = self.b, self.shape, self.shape.recipe
+        cursor = Cursor(b, self.barriers)
+        leads = b.setp("eq", "u32", self.thread, 0)
+        sums = b.regs(row.register, shape.columns // 2)
+        for register in sums:
+            b.mov(row.register, 0.0 if row.register == "f32" else 0, out=register)
+        base = b.or_("b64", b.cvt("u64.u32", b.shr("u32", self.shared, 4)), swizzled_descriptor())
+        before = b.mov("u32", 0)
+        fresh = b.mov("u32", 0)
+        again = b.setp("ne", "u32", b.mov("u32", 1), 0)
+        with b.loop(self.count, dtype="u32", unroll=False):
+            cursor.wait_full()
+            b.emit("wgmma.fence.sync.aligned")
+            stage = b.mad_wide("u32", cursor.stage, shape.stage_bytes >> 4, base)
+            for at in range(shape.depth):
+                for step in range(shape.values // row.k):
+                    place = b.add("u64", stage, (at * shape.slice_bytes + step * 32) >> 4)
+                    b.emit(row.key(shape.columns), sums, place,
+                           b.add("u64", place, _LINES * SLICE >> 4), again,
+                           *row.tail(shape.columns))
+            b.emit("wgmma.commit_group.sync.aligned")
+            b.emit("wgmma.wait_group.sync.aligned", 1)
+            self._release(before, b.setp("ne.and", "u32", fresh, 0, leads))
+            b.mov("u32", 1, out=fresh)
+            b.mov("u32", cursor.stage, out=before)
+            cursor.advance()
+        b.emit("wgmma.wait_group.sync.aligned", 0)
+        return sums
+
+    def _release(self, stage: Register, leads: Register) -> None:
+        b = self.b
+        place = b.mad_lo("u32", stage, 8, self.barriers.base)
+        with b.guard(leads):
+            b.emit("mbarrier.arrive.shared::cta.b64", b.sink,
+                   b.at(place, self.barriers.empty_at))
+
+    def _lay_down(self, sums: list[Register]) -> None:
+        """Sums into shared memory, [row of A][line of B], where the ring was."""
+        b = self.b
+        quad = b.and_("b32", self.thread, 3)
+        line = b.mad_lo("u32", b.shr("u32", self.thread, 5), 16,
+                        b.and_("b32", b.shr("u32", self.thread, 2), 7))
+        word = b.mad_lo("u32", quad, 2 * _PITCH, line)
+        place = b.mad_lo("u32", word, 4, self.shared)
+        for at, register in enumerate(sums):
+            row, down = at // 4 * 8 + at % 2, at // 2 % 2 * 8
+            b.st(f"shared.{self.shape.recipe.register}", b.at(place, 4 * (row * _PITCH + down)),
+                 register)
+
+    def _finish(self) -> None:
+        """Add up what the CTAs of the cluster laid down, and write C: four lines of B a thread."""
+        b, shape = self.b, self.shape
+        self._meet()
+        with b.when(b.setp("lt", "u32", self.thread, GROUP)):
+            at = self.thread
+            if self.rank is not None:
+                at = b.mad_lo("u32", self.rank, GROUP, at)
+            with b.loop(shape.m * _LINES // 4, at, GROUP * shape.split, dtype="u32",
+                        unroll=False) as four:
+                self._four(four)
+        if shape.split > 1:
+            self._meet()
+        b.emit("ret")
+
+    def _meet(self) -> None:
+        b = self.b
+        if self.shape.split > 1:
+            b.emit("barrier.cluster.arrive.release")
+            b.emit("barrier.cluster.wait.acquire")
+        else:
+            b.emit("bar.sync", 0)
+
+    def _four(self, four: Register) -> None:
+        b, shape = self.b, self.shape
+        kind = shape.recipe.register
+        row = b.shr("u32", four, (_LINES // 4).bit_length() - 1)
+        line = b.mul_lo("u32", b.and_("b32", four, _LINES // 4 - 1), 4)
+        place = b.mad_lo("u32", b.mad_lo("u32", row, _PITCH, line), 4, self.shared)
+        total: list[Register] = []
+        for other in range(shape.split):
+            if shape.split == 1:
+                part = b.ld(f"shared.v4.{kind}", b.at(place))
+            else:
+                there = b.reg("u32")
+                b.emit("mapa.shared::cluster.u32", there, place, other)
+                part = b.ld(f"shared::cluster.v4.{kind}", b.at(there))
+            add = "rn.f32" if kind == "f32" else "s32"
+            total = [b.add(add, x, y) for x, y in zip(total, part, strict=True)] if total else part
+        column = b.add("u32", self.first, line)
+        to = b.mad_wide("u32", row, shape.n * shape.out_bytes, self.c)
+        to = b.add("u64", to, b.mul_wide("u32", column, shape.out_bytes))
+        self._store(to, column, total)
+
+    def _store(self, to: Register, column: Register, total: list[Register]) -> None:
+        """Together where rows of C are aligned, else one by one."""
+        b, shape = self.b, self.shape
+        words, kind = total, shape.recipe.register
+        if shape.out_bytes == 2:
+            words, kind = b.regs("b32", 2), "b32"
+            for word, low, high in zip(words, total[::2], total[1::2], strict=True):
+                b.emit(f"cvt.rn.{shape.out}x2.f32", word, high, low)
+        if shape.n % 4 == 0:
+            with b.guard(b.setp("lt", "u32", column, shape.n)):
+                b.st(f"global.v{len(words)}.{kind}", b.at(to), words)
+            return
+        if shape.out_bytes == 2:
+            halves: list[Register] = []
+            for word in words:
+                pair = b.regs("b16", 2)
+                b.emit("mov.b32", pair, word)
+                halves += pair
+            words, kind = halves, "b16"
+        for at, word in enumerate(words):
+            inside = b.setp("lt", "u32", b.add("u32", column, at), shape.n)
+            with b.guard(inside):
+                b.st(f"global.{kind}", b.at(to, at * shape.out_bytes), word)
