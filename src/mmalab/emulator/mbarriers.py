@@ -187,15 +187,22 @@ class Mbarriers:
     def test(self, lanes: Lanes, addresses: NDArray[np.uint64], parity: NDArray[np.uint32], *,
              op: str) -> NDArray[np.bool_]:
         """Whether the phase with this parity has completed; lanes for which not are parked."""
-        passed = np.zeros(lanes.mask.shape, bool)
-
-        def one(index: int, lane: tuple[int, int], _count: int) -> bool:
-            word = self._get(lanes, lane, index)
-            if word is not None and word.parity != int(parity[lane]):
-                passed[lane] = True
-                self.passed(index, int(lanes.rows[lane[0]]))
-            return bool(passed[lane])
-        self._each(lanes, op, addresses, parity, one)
+        index = self.locate(lanes, addresses)
+        there = lanes.mask & (index >= 0)
+        words = self._cells()[np.where(there, index, 0) >> 3]
+        dead = there & ((words & np.uint64(LIVE)) != LIVE)
+        if dead.any():
+            where = _first(dead)
+            self._get(lanes, where, int(index[where]))
+        passed = np.asarray(there & ~dead & ((words >> np.uint64(PARITY.lo)) != parity))
+        phases = np.full(lanes.mask.shape, -1, np.int64)
+        for object_ in np.unique(index[there]).tolist():
+            phases[there & (index == object_)] = self.phases.get(object_, -1)
+            for position in np.nonzero((passed & (index == object_)).any(axis=1))[0].tolist():
+                self.passed(object_, int(lanes.rows[position]))
+        if self._machine.observed:
+            every = np.broadcast_to(np.asarray(parity), lanes.mask.shape)
+            self._tell(lanes, op, index, every, phases, passed, None)
         failed = lanes.mask & ~passed
         for position in np.nonzero(failed.any(axis=1))[0].tolist():
             lane = int(np.nonzero(failed[position])[0][0])
@@ -251,8 +258,7 @@ class Mbarriers:
             where = (position, lane)
             phases[where] = self.phases.get(int(index[where]), -1)
             completed[where] = bool(action(int(index[where]), where, int(every[where])))
-        if op not in ("test_wait", "try_wait"):
-            self._machine.version += 1
+        self._machine.version += 1
         if op and self._machine.observed:
             self._tell(lanes, op, index, every, phases, completed, expected)
 

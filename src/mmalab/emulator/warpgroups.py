@@ -91,13 +91,6 @@ class Warpgroups:
         self._machine.version += 1
         return product
 
-    def issue_whole(self, first: int, part: Part) -> Product:
-        """All four warps issue the same, none of them ahead of the others."""
-        product = Product(first, int(self.issued[first]), dict.fromkeys(range(WARPS), part))
-        self.issued[first : first + WARPS] += 1
-        self._machine.version += 1
-        return product
-
     def commit(self, row: int) -> None:
         """Close the warp's group."""
         self._marks[row].append(int(self.issued[row]))

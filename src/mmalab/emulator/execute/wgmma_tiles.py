@@ -30,7 +30,7 @@ from mmalab.numerics.unit import Unit
 if TYPE_CHECKING:
     from mmalab.emulator.machine import Machine
 
-__all__ = ["Batch", "TilePlan", "tile_plan"]
+__all__ = ["Batch", "TilePlan", "run_apart", "tile_plan"]
 
 #: Bytes of a register of all lanes.
 _REGISTER = 128
@@ -52,6 +52,16 @@ class TilePlan:
     _kept: dict[tuple[str, int], tuple[SharedOperand, NDArray[np.uint32], int]] = field(
         default_factory=dict)
 
+    @property
+    def d_pointer(self) -> int:
+        """Where the table of D lies."""
+        return int(self.d_table.ctypes.data)
+
+    @property
+    def a_pointer(self) -> int:
+        """Where the table of an A in registers lies."""
+        return 0 if self.a_table is None else int(self.a_table.ctypes.data)
+
     def table(self, side: str, operand: SharedOperand) -> int:
         """The address of the table of an operand in shared memory."""
         key = side, id(operand)
@@ -72,13 +82,13 @@ class TilePlan:
         shared = int(space.shared.data.ctypes.data)
         shared += first // machine.shape.warps * space.shared_stride
         if self.a_table is not None:
-            a, a_table = registers, int(self.a_table.ctypes.data)
+            a, a_table = registers, self.a_pointer
         else:
             operand, base = operands["a"]
             a, a_table = shared + base, self.table("a", operand)
         operand, base = operands["b"]
         return (a, a_table, shared + base, self.table("b", operand), registers,
-                int(self.d_table.ctypes.data), self.chunks, *self.flips, int(accumulate), 0, 0)
+                self.d_pointer, self.chunks, *self.flips, int(accumulate), 0, 0)
 
 
 def element_offsets(operand: SharedOperand) -> NDArray[np.int64]:
@@ -155,6 +165,15 @@ class Batch:
             _work(chains)
             return
         list(_pool().map(_work, [chains[part::count] for part in range(count)]))
+
+
+def run_apart(tile: Tile, jobs: NDArray[np.int64]) -> None:
+    """Products of different warpgroups, on all processors."""
+    count = min(usable_cores(), len(jobs))
+    if count <= 1:
+        tile.run(jobs)
+    else:
+        list(_pool().map(tile.run, np.array_split(jobs, count)))
 
 
 @lru_cache(maxsize=1)
