@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mmalab import toolchain
 from mmalab.errors import UsageError
 from mmalab.plan.registers import accumulators, drain, setmaxnreg_split
 
@@ -38,7 +39,7 @@ def test_offers_fit(count: int, m: int, eighths: int) -> None:
     assert not accumulators(m, narrow + 8, count=count).fits
 
 
-@pytest.mark.parametrize(("columns", "registers"), [(1, 7), (16, 22), (64, 70), (128, 134)])
+@pytest.mark.parametrize(("columns", "registers"), [(1, 8), (16, 22), (64, 70), (128, 134)])
 def test_the_epilogue_costs_n_plus_six(columns: int, registers: int) -> None:
     """Article B's curve; 67 KiB, 26.2 % of the register file at x128."""
     found = drain(columns)
@@ -84,6 +85,49 @@ def test_a_launch_that_fails_is_told() -> None:
     found = setmaxnreg_split((24, 24, 240, 240), launch=168)
     assert found.misfit is not None
     assert found.misfit.nearest == ("launch with 128",)
+
+
+def wgmma_text(count: int) -> str:
+    """A kernel with `count` live m64n256 accumulators, all stored at the end."""
+    def names(at: int) -> str:
+        return ", ".join(f"%f{at * 128 + i}" for i in range(128))
+
+    products = "\n".join(
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
+        f"{{{names(at)}}}, %rd2, %rd2, %p1, 1, 1, 0, 0;" for at in range(count))
+    stores = "\n".join(f"st.global.f32 [%rd1+{4 * i}], %f{i};" for i in range(128 * count))
+    return (".version 8.0\n.target sm_90a\n.address_size 64\n"
+            ".visible .entry k(.param .u64 p) .maxntid 128, 1, 1\n{\n"
+            f".reg .f32 %f<{128 * count}>;\n.reg .b64 %rd<3>;\n.reg .pred %p<2>;\n"
+            "ld.param.u64 %rd1, [p];\nmov.b64 %rd2, 64;\nsetp.ne.b64 %p1, %rd1, %rd1;\n"
+            f"wgmma.fence.sync.aligned;\n{products}\nwgmma.commit_group.sync.aligned;\n"
+            f"wgmma.wait_group.sync.aligned 0;\n{stores}\nret;\n}}\n")
+
+
+@pytest.mark.toolkit
+@pytest.mark.parametrize("count", [1, 2])
+def test_f02_the_assembler_agrees(count: int) -> None:
+    """What does not fit by arithmetic is serialised when it is compiled (C7511), what fits is
+    not (F02)."""
+    compiled = toolchain.assemble(wgmma_text(count), "sm_90a")
+    serialised = any("C7511" in warning.message for warning in compiled.warnings)
+    assert serialised is not accumulators(64, 256, count=count).fits
+
+
+@pytest.mark.toolkit
+@pytest.mark.parametrize("columns", [1, 2, 4, 8, 16, 32, 64, 128])
+def test_the_drain_is_what_the_assembler_allocates(columns: int) -> None:
+    """N + 6 registers (8 at least) for a kernel that drains N columns and stores them all."""
+    names = [f"%r{i}" for i in range(columns)]
+    stores = "\n".join(f"st.global.b32 [%rd1+{4 * i}], %r{i};" for i in range(columns))
+    text = (".version 8.6\n.target sm_100a\n.address_size 64\n"
+            ".visible .entry k(.param .u64 p, .param .u32 t)\n{\n"
+            f".reg .b32 %r<{columns}>;\n.reg .b32 %t<2>;\n.reg .b64 %rd<2>;\n"
+            "ld.param.u64 %rd1, [p];\nld.param.u32 %t1, [t];\n"
+            f"tcgen05.ld.sync.aligned.32x32b.x{columns}.b32 {{{', '.join(names)}}}, [%t1];\n"
+            f"tcgen05.wait::ld.sync.aligned;\n{stores}\nret;\n}}\n")
+    compiled = toolchain.assemble(text, "sm_100a").resources.only
+    assert compiled.registers == drain(columns).registers
 
 
 def test_wrong_use() -> None:

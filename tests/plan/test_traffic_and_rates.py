@@ -97,6 +97,16 @@ def test_g02_share_of_the_h100() -> None:
     assert rates.plausible(518.6, "f16", "H100").share == pytest.approx(0.524, abs=0.001)
 
 
+def test_g06_what_a_pipe_counter_ought_to_show() -> None:
+    """Busy clocks from instructions and types; article A's slice keeps Ada busy for 256 clocks."""
+    assert rates.tensor_clocks(1, 4096, "bf16", "RTX 4060 Laptop") == 8
+    assert rates.tensor_clocks(32, 4096, "bf16", "RTX 4060 Laptop") == 256
+    assert rates.tensor_clocks(1, 2 * 64 * 256 * 16, "bf16", "H200") == 128
+    # BF16 sums in f32 at half of the FP16 rate: 97 % of its own peak reads as 48.6 %.
+    bf16, f16 = (rates.tensor_clocks(1000, 4096, "f16", "RTX 4090", acc) for acc in ("f32", "f16"))
+    assert bf16 == 2 * f16
+
+
 def test_chips_are_found_by_name_and_target() -> None:
     """Names in any spelling; a target means its usual product."""
     assert chips.chip("rtx5090") is chips.chip("5090") is chips.chip("sm_120a")

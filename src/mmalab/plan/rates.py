@@ -21,7 +21,7 @@ from mmalab.isa import Evidence
 from mmalab.plan.chips import CHIPS, Chip, Published, chip
 
 __all__ = ["Identity", "Plausibility", "identities", "peak", "plausible", "published_peak",
-           "register_file_ratio"]
+           "register_file_ratio", "tensor_clocks"]
 
 
 def peak(on: str | Chip, dtype: str, acc: str = "", *, clock: float | None = None,
@@ -152,6 +152,24 @@ def plausible(tflops: float, dtype: str, on: str | Chip, acc: str = "", *,
                f"{rate.acc} sums that an SM of {row.name} does in a clock")
     return Plausibility(row.name, rate.dtype, rate.acc, tflops, mhz, per_clock, rate.per_clock,
                         verdict, why)
+
+
+def tensor_clocks(instructions: int, flops: int, dtype: str, on: str | Chip, acc: str = ""
+                  ) -> float:
+    """Clocks that an SM's tensor cores are busy with `instructions` of `flops` operations each.
+
+    instructions x flops / rate: 8 clocks of a GeForce Ada SM for one m16n8k16 in bf16, 128 of a
+    Hopper SM for m64n256k16. Over the clocks of a run this is what a tensor-pipe counter ought to
+    show; back from the counter to FLOPs there is no way without the types (a counter called HMMA
+    counts TF32 as well).
+
+    Raises:
+        UsageError: unknown chip or types, negative counts.
+    """
+    if instructions < 0 or flops < 0:
+        raise UsageError(f"{instructions} instructions of {flops} operations", "are negative",
+                         legal="from 0", where="mmalab.plan.rates")
+    return instructions * flops / chip(on).rate(formats.get(dtype).name, acc).per_clock
 
 
 def register_file_ratio(on: str | Chip, dtype: str = "f16") -> float:

@@ -35,6 +35,8 @@ _PER_THREAD, _PER_SM = 255, 65536
 _WARPGROUP = 128
 #: What ptxas needs beside the data of a drain: addresses, the barrier's phase.
 _DRAIN_OVERHEAD = 6
+#: The fewest registers that a kernel is given.
+_LEAST = 8
 _SETMAXNREG = "PTX ISA, setmaxnreg"
 _HANGS = ("24 + 232 + 232 of 3 x 168 is reported to hang (NVIDIA/cutlass#2007); its maintainers "
           "advise sums that match: 40 + 2 x 232")
@@ -130,8 +132,9 @@ class Drain:
 def drain(columns: int) -> Drain:
     """What one ``tcgen05.ld.32x32b.xN`` (N = `columns`) holds: N registers of data and 6 more.
 
-    The 6 are what ptxas 12.9 allocates beside the data in a kernel that drains and stores them
-    all: 134 for x128, which is 67 KiB of a warpgroup, 26 % of the register file.
+    The 6 are what ptxas 12.9 and 13.5 allocate beside the data in a kernel that drains and stores
+    them all (a kernel has 8 at least): 134 for x128, 67 KiB of a warpgroup, 26 % of the register
+    file.
 
     Raises:
         UsageError: no ``tcgen05.ld`` has this repetition.
@@ -140,7 +143,7 @@ def drain(columns: int) -> Drain:
     if columns not in legal:
         raise UsageError(f"tcgen05.ld.32x32b.x{columns}", "does not exist",
                          legal=[f"x{n}" for n in legal], where="PTX ISA, tcgen05.ld")
-    registers = columns + _DRAIN_OVERHEAD
+    registers = max(_LEAST, columns + _DRAIN_OVERHEAD)
     held = registers * _WARPGROUP * 4
     return Drain(columns, columns, registers, held, held / (4 * _PER_SM))
 

@@ -197,7 +197,8 @@ class Ledger:
             "fits": self.fits, "columns": self.columns, "allocated": self.allocated,
             "allocations": list(self.allocations), "free": self.free, "separate": self.separate,
             "ctas": self.ctas, "path": self.path,
-            "instruction": self.tile.spelling if self.tile else None,
+            "capacity": self.capacity, "instruction": self.tile.spelling if self.tile else None,
+            "tile": self.tile,
             "parts": [{"name": part.name, "columns": part.columns, "role": part.role}
                       for part in self.parts],
             "packing": self.packing.as_dict() if self.packing else None,
