@@ -7,6 +7,7 @@ compiler made.
 Layers; a package imports only from lower rows::
 
     9  cli
+    7  claims
     6  kernels
     5  sanitizer            device  atlas
     4  checker  plan  emulator  toolchain

@@ -1,16 +1,18 @@
-"""Article B's probe: reserve columns, one product, one drain, free; and its variations.
+"""Article B's probe (:func:`mmalab.atlas.probe`) and its variations, and a few other kernels.
 
     >>> Probe(kind="f16").text().count("tcgen05.")
     8
 
-The probe is the same to the instruction, so what the article counts in its machine code can be
-counted here. Variations change one thing: the kind, pairs of CTAs, sparsity, the width of the
-drain, how the column count is written, what is left out.
+The probe is the article's to the instruction, so what it counts in the machine code can be counted
+here. Variations change one thing: the kind, pairs of CTAs, sparsity, the width of the drain, how
+the column count is written, what is left out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from mmalab.atlas import probe
 
 __all__ = ["BLOCK_KINDS", "KINDS", "WARPGROUP", "WARP_MMA", "Probe", "body", "tensor_copy"]
 
@@ -46,9 +48,9 @@ class Probe:
     """One variation. `scale` is the scale vector's word (``4X``, ``block16``) of scaled kinds.
 
     `columns` is the count, given in a register, or as an immediate with `immediate`. `drain` is N
-    of ``tcgen05.ld.32x32b.xN``; with `drain` 0 nothing is loaded. `commit` is the state space of
-    the commit (``shared::cluster``, or nothing: a generic address). `descriptor` puts a run-time
-    instruction descriptor instead of 0.
+    of ``tcgen05.ld.32x32b.xN``. `commit` is the state space of the commit (``shared::cluster``, or
+    nothing: a generic address). `descriptor` puts a run-time instruction descriptor instead of 0,
+    `scales_apart` two scale addresses that differ.
     """
 
     kind: str = "f16"
@@ -72,45 +74,33 @@ class Probe:
 
     def text(self) -> str:
         """The PTX."""
-        lines = [*self._reserve(), *(self._multiply() if self.multiply else ()), *self._drain(),
-                 *self._free()]
-        params = ("out", "a", "b", *(("idesc",) if self.descriptor else ()))
-        return body(lines, params=params, version=self._version(), target=self.target,
-                    registers=max(16, self.drain + 20),
-                    shared=(".align 16 .b32 slot[4]", ".align 8 .b64 done[1]"))
+        without = {"relinquish": self.relinquish, "dealloc": self.free, "mma": self.multiply,
+                   "commit": self.multiply}
+        text = probe(
+            "\n".join((*self._before(), self.product())), columns=self.columns,
+            through="immediate" if self.immediate else "register",
+            without=[part for part, there in without.items() if not there],
+            cta_group=self.group, load=f"32x32b.x{self.drain}", version=self._version(),
+            target=self.target)
+        cluster = f"tcgen05.commit.cta_group::{self.group}.mbarrier::arrive::one.shared::cluster"
+        if self.commit:
+            return text.replace(cluster, cluster.replace("shared::cluster", self.commit))
+        generic = f"mov.u64 %rd7, mbar;\n    cvta.shared.u64 %rd7, %rd7;\n    {cluster}"
+        return text.replace(f"{cluster}.b64 [mbar]", generic.replace(
+            ".shared::cluster", "") + ".b64 [%rd7]")
 
     def _version(self) -> str:
         # kind::mxf4nvf4 is younger than the rest.
         return max(self.version, "8.7") if self.kind == "mxf4nvf4" else self.version
 
-    def _count(self, register: str) -> tuple[list[str], str]:
-        if self.immediate:
-            return [], str(self.columns)
-        return [f"mov.u32 {register}, {self.columns};"], register
+    def _before(self) -> list[str]:
+        lines = ["cvt.u32.u64 %r3, %rd3;"] if self.descriptor else []
+        if self.scales_apart:
+            lines += ["add.u32 %r5, %r2, 64;", "add.u32 %r6, %r2, 96;"]
+        return lines
 
-    def _reserve(self) -> list[str]:
-        group = f"cta_group::{self.group}"
-        before, count = self._count("%r1")
-        permit = f"tcgen05.relinquish_alloc_permit.{group}.sync.aligned;"
-        return [*before, f"tcgen05.alloc.{group}.sync.aligned.shared::cta.b32 [slot], {count};",
-                *([permit] if self.relinquish else []), "ld.shared.b32 %r2, [slot];"]
-
-    def _multiply(self) -> list[str]:
-        group = f"cta_group::{self.group}"
-        space = f".{self.commit}" if self.commit else ""
-        address = ["mov.u64 %rd7, done;", "cvta.shared.u64 %rd7, %rd7;"] if not self.commit else []
-        where = "done" if self.commit else "%rd7"
-        idesc = (["cvt.u32.u64 %r3, %rd4;", "mov.u32 %r4, 0;", "setp.eq.u32 %p1, %r4, 0;"]
-                 if self.descriptor else ["mov.u32 %r3, 0;", "setp.eq.u32 %p1, %r3, 0;"])
-        return [*idesc, *self._scales(), self._product(),
-                "mbarrier.init.shared::cta.b64 [done], 1;", *address,
-                f"tcgen05.commit.{group}.mbarrier::arrive::one{space}.b64 [{where}];"]
-
-    def _scales(self) -> list[str]:
-        return (["add.u32 %r5, %r2, 64;", "add.u32 %r6, %r2, 96;"]
-                if self.scale and self.scales_apart else [])
-
-    def _product(self) -> str:
+    def product(self) -> str:
+        """The line of the product."""
         words = ["tcgen05.mma", "ws" if self.stationary else "", "sp" if self.sparse else "",
                  f"cta_group::{self.group}", f"kind::{self.kind}"]
         if self.scale:
@@ -123,23 +113,6 @@ class Probe:
                     *(["[%r2]"] if self.sparse else []), "%r3",
                     *(scales if self.scale else ()), "%p1"]
         return f"{'.'.join(filter(None, words))} {', '.join(operands)};"
-
-    def _drain(self) -> list[str]:
-        if not self.drain:
-            return []
-        names = [f"%r{10 + at}" for at in range(self.drain)]
-        stores = [f"st.global.u32 [%rd1{f'+{4 * at}' if at else ''}], {name};"
-                  for at, name in enumerate(names)]
-        return [f"tcgen05.ld.sync.aligned.32x32b.x{self.drain}.b32 {{{', '.join(names)}}}, [%r2];",
-                "tcgen05.wait::ld.sync.aligned;", *stores]
-
-    def _free(self) -> list[str]:
-        if not self.free:
-            return []
-        # The drain's registers end before it: the count gets one of its own.
-        before, count = self._count(f"%r{10 + self.drain}")
-        return [*before,
-                f"tcgen05.dealloc.cta_group::{self.group}.sync.aligned.b32 %r2, {count};"]
 
 
 _WGMMA = ("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd2, %rd3, "

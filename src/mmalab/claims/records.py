@@ -13,9 +13,10 @@ from typing import Any
 
 from mmalab.errors import ToolError
 
-__all__ = ["H200", "equality_mismatches", "load"]
+__all__ = ["EQUALITY", "equality_mismatches", "load"]
 
-H200 = "records/h200/claims.json"
+#: The ladder's kernels on an H200 against the emulator, and what the driver says of that chip.
+EQUALITY = "records/h200/equality.json"
 _PLACES = (Path(__file__).parents[1] / "records", Path(__file__).parents[3] / "records")
 
 
@@ -39,8 +40,8 @@ def equality_mismatches(kernel: str) -> int:
     Raises:
         ToolError: no run of it is recorded.
     """
-    rows = [row for row in load("h200/equality.json")["cases"]
+    rows = [row for row in load(EQUALITY)["cases"]
             if row["kernel"].startswith(kernel)]
     if not rows:
-        raise ToolError(kernel, "no run of it is recorded", where="records/h200/equality.json")
+        raise ToolError(kernel, "no run of it is recorded", where=EQUALITY)
     return sum(row["mismatches"] for row in rows)

@@ -86,9 +86,8 @@ def _handlers(said: Statement) -> Answer:
 @claim("B-006")
 def _use_after_free(_said: Statement) -> Answer:
     """A probe that frees and then multiplies gets no other guard than the article's."""
-    text = PROBE.text()
-    product = next(line for line in text.splitlines() if "tcgen05.mma" in line)
-    late = text.replace(product, "").replace("  ret;", f"{product}\n  ret;")
+    text, product = PROBE.text(), PROBE.product()
+    late = text.replace(product, "").replace("ret;", f"{product}\n    ret;")
     extra = {release: set(handlers(tried)) - set(handlers(probes()[release]))
              for release, tried in builds(late, TARGET).items()}
     default = {name for tried in probes().values() for name in handlers(tried)}

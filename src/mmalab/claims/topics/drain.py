@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mmalab import isa
-from mmalab.claims.assembled import ARTICLE, builds, by_compilers, newest
+from mmalab import atlas, isa
+from mmalab.claims.assembled import ARTICLE, builds, by_compilers, newest, releases
 from mmalab.claims.compare import derived, near, same
 from mmalab.claims.model import Answer, Statement, answer
 from mmalab.claims.probe import WARPGROUP, Probe
@@ -17,12 +17,8 @@ WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
 @lru_cache(maxsize=1)
 def registers() -> dict[str, dict[str, int]]:
     """Registers of a kernel that loads xN and stores every register, by release and N."""
-    found: dict[str, dict[str, int]] = {}
-    for n in WIDTHS:
-        text = Probe(drain=n, multiply=False, free=False, relinquish=False).text()
-        for release, tried in builds(text, "sm_100a").items():
-            found.setdefault(release, {})[str(n)] = tried.made.resources.registers
-    return found
+    return {release: {str(point.num): point.registers for point in atlas.drain(["32x32b"], release)}
+            for release in releases()}
 
 
 @claim("B-095")
@@ -47,12 +43,13 @@ def _curve(said: Statement) -> Answer:
     found = registers()
     wide = {release: all(row[str(n)] == n + 6 for n in WIDTHS if n > 1)
             for release, row in found.items()}
-    return answer(found, by_compilers(what="a kernel that only allocates, drains and stores"),
+    return answer(found, by_compilers(what="a kernel that only drains and stores"),
                   must={f"ptxas {release}: N + 6 from x2 on": ok for release, ok in wide.items()},
                   should={f"ptxas {release}: at x1 too": same(row, said.value)
                           for release, row in found.items()},
-                  right="max(8, N + 6): no kernel takes fewer than 8; beside a product the floor "
-                        "is 14 under 12.9")
+                  right="max(8, N + 6): no kernel takes fewer than 8; in the probe, beside a "
+                        "product, the floor is 14 under 12.9",
+                  command="mmalab atlas --what drain")
 
 
 @claim("B-097")

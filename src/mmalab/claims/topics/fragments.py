@@ -20,7 +20,7 @@ from mmalab.claims.compare import derived, emulated, equal, measured, same
 from mmalab.claims.emulated import held, integers, run
 from mmalab.claims.model import Answer, Statement, answer
 from mmalab.claims.probe import WARP_MMA, body
-from mmalab.claims.records import equality_mismatches
+from mmalab.claims.records import EQUALITY, equality_mismatches
 from mmalab.claims.registry import claim
 from mmalab.kernels import sm80_mma
 from mmalab.kernels.sm80_mma.tile import tile
@@ -189,7 +189,7 @@ def _demo(said: Statement) -> Answer:
     wrong, outputs = one_mma_run() if said.id == "A-026" else one_wmma_run()
     on_chip = equality_mismatches(kernel)
     return answer({"wrong": wrong, "of": outputs}, emulated(f"{kernel} on sm_89"),
-                  measured("records/h200/equality.json"),
+                  measured(EQUALITY),
                   must={f"{wrong} of {outputs} differ": same({"wrong": wrong, "of": outputs},
                                                              said.value),
                         "the chip's bits are the emulator's": on_chip == 0})

@@ -22,9 +22,9 @@ from mmalab.plan.chips import CHIPS, Figure
 def _compressing_loads(_said: Statement) -> Answer:
     """The compiler already has such a load, for sm_107 only."""
     form = "tcgen05.ld.spcompress.sync.aligned.32x32b.x4.min.sp::2:4.f32.b2"
-    load = f"{form} {{%r10}}, {{%r11, %r12}}, [%r2];"
+    load = f"{form} {{%v0}}, {{%r12, %r13}}, [%r2];"
     text = Probe(multiply=False, version="9.5", target="sm_107a").text().replace(
-        "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r10}, [%r2];", load)
+        "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%v0}, [%r2];", load)
     rubin = build(text, "sm_107a", newest())
     older = build(text.replace("sm_107a", "sm_103a"), "sm_103a", newest())
     loads = [i.text for i in rubin.made.sass if i.opcode.startswith("LDTM")]

@@ -7,9 +7,10 @@ from functools import lru_cache
 
 from mmalab import isa
 from mmalab.claims.assembled import ARTICLE, build, builds, by_compilers, newest
-from mmalab.claims.compare import derived, equal, same
+from mmalab.claims.compare import derived, equal, measured, same
 from mmalab.claims.model import Answer, Statement, answer, open_question, out_of_reach
 from mmalab.claims.probe import KINDS, Probe
+from mmalab.claims.records import EQUALITY, load
 from mmalab.claims.registry import claim
 from mmalab.claims.sources import source
 from mmalab.claims.topics.allocator import CHECKED, handlers, in_order, probes
@@ -39,8 +40,7 @@ def _size(said: Statement) -> Answer:
 @claim("A-146", "B-038")
 def _operand_places(_said: Statement) -> Answer:
     """Every other place is refused."""
-    base = Probe().text()
-    product = next(line.strip() for line in base.splitlines() if "tcgen05.mma" in line)
+    base, product = Probe().text(), Probe().product()
     forms = {
         "A in shared memory": product,
         "A in Tensor Memory": product.replace("%rd2, %rd3", "[%r2], %rd3"),
@@ -62,9 +62,9 @@ def _operand_places(_said: Statement) -> Answer:
 @claim("A-147", "B-039")
 def _one_thread(said: Statement) -> Answer:
     """Under elect.sync there is one product; without, the compiler elects one itself."""
-    base = Probe().text()
-    product = next(line.strip() for line in base.splitlines() if "tcgen05.mma" in line)
-    elected = base.replace(product, f"elect.sync _|%p2, 0xffffffff;\n  @%p2 {product}")
+    base, product = Probe().text(), Probe().product()
+    # %p0 is free: the probe uses %p1.
+    elected = base.replace(product, f"elect.sync _|%p0, 0xffffffff;\n    @%p0 {product}")
     counts = {release: sum(i.matrix for i in tried.made.sass)
               for release, tried in builds(elected, "sm_100a").items()}
     alone = {release: in_order(tried.lines, ("ELECT", "UTCHMMA"))
@@ -202,9 +202,15 @@ def _unchanged(said: Statement) -> Answer:
                      "B-120": [row.shared_per_sm // 1024, row.shared_per_cta // 1024,
                                row.shared_reserved // 1024]}[said.id]
               for name, row in rows.items()}
-    return answer(values, derived("limits of the compute capabilities (CUDA guide)"),
-                  must={f"{name}: {value}": same(value, said.value)
-                        for name, value in values.items()},
+    must = {f"{name}: {value}": same(value, said.value) for name, value in values.items()}
+    evidence = [derived("limits of the compute capabilities (CUDA guide)")]
+    if said.id != "B-119":
+        seen, hopper = load(EQUALITY)["device"], rows["sm_90"]
+        must["an H200 reports the same"] = same(
+            [seen["shared_per_multiprocessor"], seen["shared_per_block"]],
+            [hopper.shared_per_sm, hopper.shared_per_cta])
+        evidence.append(measured(EQUALITY))
+    return answer(values, *evidence, must=must,
                   command="mmalab plan occupancy --registers 32 --shared 0 --threads 128 "
                           "--target sm_100a")
 
