@@ -6,8 +6,9 @@ Each kernel is one copy (:mod:`mmalab.kernels.one_tensor_copy`) on four cases: b
 tensor, across its edges, outside. Maps, places in shared memory, coordinates and the tensor's bytes
 are random (the seed is printed and recorded): every type, rank, swizzle and traversal stride,
 im2col with its offsets, stores, reductions, interleaved layouts. Compared are shared memory, the
-tensor, and whether the mbarrier counted the bytes that the map says. A copy that faults ends its
-process, and another goes on. `--emulate-only` needs no GPU. Exit code 0: all ran, none differs.
+tensor, and whether the mbarrier counted the bytes that the map says. What must fault (`faults`) has
+to be a finding of the emulator. A copy that faults ends its process, and another goes on.
+`--emulate-only` needs no GPU. Exit code 0: all ran, none differs.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ KEPT = 12
 LOAD = "cp.async.bulk.tensor.{}d.shared::cluster.global.{}.mbarrier::complete_tx::bytes"
 STORE = "cp.async.bulk.tensor.{}d.global.shared::cta.{}.bulk_group"
 REDUCE = "cp.reduce.async.bulk.tensor.{}d.global.shared::cta.{}.{}.bulk_group"
+BULK_REDUCE = "cp.reduce.async.bulk.global.shared::cta.bulk_group"
 TYPES = tuple(name for name, kind in ELEMENTS.items() if kind.bits >= 8)
 REDUCTIONS = {
     "add": ("u32", "s32", "u64", "f32", "f16", "bf16"), "min": ("u32", "s32", "u64", "s64", "f16",
@@ -74,10 +76,16 @@ class Setup:
     def arguments(self, tensor: NDArray[Any]) -> list[Any]:
         """Fresh outputs, and the map over a copy of the tensor."""
         made = self.map
+        if ".tensor." not in self.opcode:
+            return [tensor, *self.memory()]
         over = TensorMap(tensor, made.dtype, made.dims, made.strides, made.box,
                          made.element_strides, made.swizzle, made.interleave, made.l2_promotion,
                          made.fill, made.offset, made.im2col_box)
-        return [over, self.image, self.words, np.full((self.cases, IMAGE), 0xCB, np.uint8),
+        return [over, *self.memory()]
+
+    def memory(self) -> list[Any]:
+        """The image, the words, and fresh outputs."""
+        return [self.image, self.words, np.full((self.cases, IMAGE), 0xCB, np.uint8),
                 np.full(self.cases, 0xCB, np.uint32)]
 
 
@@ -161,7 +169,8 @@ class Maker:
     def slices(self, rank: int) -> list[int]:
         """A box of slices of 16 or 32 bytes that fits."""
         while True:
-            box = [int(self.rng.integers(1, 12)) for _ in range(rank)]
+            box = [4 * int(self.rng.integers(1, 4)),
+                   *(int(self.rng.integers(1, 8)) for _ in range(rank - 1))]
             if prod(box) * 128 <= 8192:
                 return box
 
@@ -195,6 +204,15 @@ class Maker:
         return Setup(family, (opcode or LOAD).format(rank, "tile"), made,
                      self.words(made, where, [], 1 if store else CASES),
                      self.image(kind, 1 if store else CASES))
+
+    def bulk(self, op: str, kind: str) -> Setup:
+        """A reduction without a map: 1024 bytes."""
+        noftz = ".noftz" if op == "add" and kind in ("f16", "bf16") else ""
+        made = TensorMap(None, kind, (1024 * 8 // ELEMENTS[kind].bits,), (), (1,), (1,))
+        words = np.zeros((1, WORDS), np.int32)
+        words[0, 9], self.total = 1024, 1024
+        return Setup("bulk reduce", f"{BULK_REDUCE}.{op}{noftz}.{kind}", made, words,
+                     self.image(kind, 1))
 
     def im2col(self, family: str, kind: str, rank: int, *, opcode: str = "") -> Setup:
         """A copy of columns of pixels."""
@@ -237,6 +255,17 @@ class Maker:
         return self.bytes(kind, cases * IMAGE).reshape(cases, IMAGE)
 
 
+def faults(maker: Maker) -> Iterator[tuple[Setup, NDArray[np.uint8]]]:
+    """First coordinates between multiples of 16 bytes: the chip faults, the emulator says why."""
+    for kind, opcode in (("u8", LOAD), ("f16", LOAD), ("u32", STORE), ("f32", LOAD)):
+        setup = maker.tiled("faults", kind, 2, opcode=opcode)
+        setup.words[:, 0] = int(maker.rng.integers(1, 16 // (ELEMENTS[kind].bits // 8)))
+        yield setup, maker.bytes(kind, maker.total)
+    setup = maker.im2col("faults", "f16", 4)
+    setup.words[:, 0] = 3
+    yield setup, maker.bytes("f16", maker.total)
+
+
 def setups(maker: Maker, times: int) -> Iterator[tuple[Setup, NDArray[np.uint8]]]:
     """All kernels with the bytes of their tensors."""
     def done(setup: Setup) -> tuple[Setup, NDArray[np.uint8]]:
@@ -264,6 +293,9 @@ def setups(maker: Maker, times: int) -> Iterator[tuple[Setup, NDArray[np.uint8]]
                 rank = int(maker.rng.integers(1, 6))
                 yield done(maker.tiled("reduce", kind, rank,
                                        opcode=REDUCE.replace("{}.{}.bulk", f"{op}.{{}}.bulk")))
+                bits = f"b{ELEMENTS[kind].bits}" if op in ("and", "or", "xor") else kind
+                if bits == kind:
+                    yield done(maker.bulk(op, kind))
         for rank, interleave, swizzle in (
                 *((rank, "16B", swizzle) for rank, swizzle in zip(
                     (3, 4, 5, 3, 4, 5, 3), ("none", "none", "none", "32B", "64B", "128B", "128B"),
@@ -272,6 +304,7 @@ def setups(maker: Maker, times: int) -> Iterator[tuple[Setup, NDArray[np.uint8]]
                 (4, "32B", "64B"), (3, "32B", "128B")):
             yield done(maker.tiled("interleaved", "u32", rank, interleave=interleave,
                                    swizzle=swizzle))
+    yield from faults(maker)
 
 
 # --- running and comparing ------------------------------------------------------------------------
@@ -319,7 +352,8 @@ def everything(seed: int, times: int, count: int, *, on_device: bool) -> list[An
                     found[number], first = got, number + 1
             except EOFError:
                 process.join()
-                first += process.exitcode != 0
+                if process.exitcode:
+                    raise SystemExit(f"a process ended with {process.exitcode}") from None
 
     step = -(-count // WORKERS)
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -331,6 +365,9 @@ def compare(setup: Setup, tensor: NDArray[np.uint8], got: tuple[list[NDArray[Any
             ) -> dict[str, Any] | None:
     """The first difference between emulator and device, None if there is none."""
     want, told = run(setup, tensor, emulate)
+    if setup.family == "faults":
+        agree = "ILLEGAL_INSTRUCTION" in got[1] and "illegal-value" in told
+        return None if agree else describe(setup) | {"device": got[1][:400], "emulator": told}
     if got[1] or told or not want:
         return describe(setup) | {"device": got[1][:400], "emulator": told[:400]}
     for name, ours, theirs in zip(("shared", "done", "tensor"), want, got[0], strict=True):

@@ -25,7 +25,7 @@ NOT_EMULATED = {
     "stackrestore": "no stack pointer is kept",
 }
 #: Families that belong to clusters and asynchronous units, for which executors may yet come.
-LATER = ("red.async", "clusterlaunchcontrol", "wgmma", "tcgen05", "multimem", "tex", "su", "tld4",
+LATER = ("clusterlaunchcontrol", "wgmma", "tcgen05", "multimem", "tex", "su", "tld4",
          "tq", "isty", "txq")
 STATEFUL = {"addc", "subc", "madc", "activemask", "mov"}
 

@@ -19,7 +19,7 @@ import numpy as np
 from mmalab.emulator.program import Site
 from mmalab.emulator.state import Status
 from mmalab.isa.targets import limits
-from mmalab.ptx.nodes import Function
+from mmalab.ptx.nodes import Function, Immediate
 
 if TYPE_CHECKING:
     from mmalab.emulator.machine import Machine
@@ -42,7 +42,11 @@ def launch_registers(entry: Function, target: str) -> int:
         return 0
     chip, ctas = limits(target), max(1, *values.get(".minnctapersm", [1]))
     fit = chip.registers_per_cta // (-(-threads // _LANES) * _LANES * ctas)
-    return min(fit, chip.registers_per_thread + 1) // _STEP * _STEP
+    # an increase names no less than there are: the kernel starts with at most its largest one
+    raised = [int(op.value) for item in entry.instructions() for op in item.operands
+              if item.opcode.startswith("setmaxnreg.inc") and isinstance(op, Immediate)]
+    most = max(raised, default=chip.registers_per_thread + 1)
+    return min(fit, most, chip.registers_per_thread + 1) // _STEP * _STEP
 
 
 class RegisterPool:

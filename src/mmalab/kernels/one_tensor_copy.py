@@ -8,8 +8,10 @@ group), and writes out what shared memory holds then::
                              ".mbarrier::complete_tx::bytes", cases=4, image=8192)
     mmalab.emulate(kernel, [TensorMap.tiled(a, box=(64, 32)), image, words, out, done])
 
+Stores and reductions without a tensor map are cases too: the first parameter is then a buffer.
 `words` of a case: five coordinates, three im2col offsets, the box's place in shared memory (bytes
-from a multiple of 1024 on), the bytes to expect. `done` is 1 where the wait ended.
+from a multiple of 1024 on), the bytes to expect (or to store, without a map). `done` is 1
+where the wait ended.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ def one_tensor_copy(opcode: str, *, cases: int, image: int, target: str = "sm_90
     """
     form = find(opcode)
     size = -(-image // _STRIDE) * _STRIDE
-    writer = _Writer(size, target, max(form.ptx, (8, 0)))
-    coordinates = next(spec.count for spec in form.operands if spec.name == "map")
+    coordinates = next((spec.count for spec in form.operands if spec.name == "map"), 0)
+    writer = _Writer(size, target, max(form.ptx, (8, 0)), mapped=bool(coordinates))
     offsets = next((spec.count for spec in form.operands if spec.name == "offsets"), 0)
     writer.fill()
     b = writer.builder
@@ -53,7 +55,8 @@ def one_tensor_copy(opcode: str, *, cases: int, image: int, target: str = "sm_90
     b.emit("ret")
     return Kernel(
         f"one {opcode}", b.text(), b.name, (cases, 1, 1), (_THREADS, 1, 1),
-        (Param("map", "tensormap", "u8", (128,)), Param("image", "in", "u8", (cases, size)),
+        (Param("map", "tensormap", "u8", (128,)) if coordinates else Param("to", "inout", "u8"),
+         Param("image", "in", "u8", (cases, size)),
          Param("words", "in", "s32", (cases, WORDS)), Param("out", "out", "u8", (cases, size)),
          Param("done", "out", "u32", (cases,))),
         target, dynamic_shared=size + 1024, facts={"form": form.key, "image": size})
@@ -62,14 +65,18 @@ def one_tensor_copy(opcode: str, *, cases: int, image: int, target: str = "sm_90
 class _Writer:
     """The kernel around the copy."""
 
-    def __init__(self, size: int, target: str, version: tuple[int, int]) -> None:
+    def __init__(self, size: int, target: str, version: tuple[int, int], *,
+                 mapped: bool) -> None:
         self.size = size
         b = self.builder = KernelBuilder("one_tensor_copy", target=target, version=version)
         self.barrier = b.shared("barrier", 8, align=8)
         shared = b.dynamic_shared(align=1024)
         self.thread, self._case = b.mov("u32", b.tid.x), b.mov("u32", b.ctaid.x)
-        given = b.param("map", "b8", dims=[128], align=64)
-        self._map = b.cvta("param.u64", b.mov("u64", given))
+        if mapped:
+            given = b.param("map", "b8", dims=[128], align=64)
+            self._map = b.cvta("param.u64", b.mov("u64", given))
+        else:
+            self._map = b.cvta("to.global.u64", b.load_param(b.param("to", "u64")))
         self._image = self._parameter("image", size)
         self._words = self._parameter("words", 4 * WORDS)
         self._out = self._parameter("out", size)
@@ -108,7 +115,8 @@ class _Writer:
         place = b.add("u32", self._base, self._word(_PLACE))
         source = b.at(self._map, coordinates=[self._word(i) for i in range(coordinates)])
         if not loads:
-            b.emit(opcode, source, b.at(place))
+            size = () if coordinates else (self._word(_EXPECTED),)
+            b.emit(opcode, source, b.at(place), *size)
             b.emit("cp.async.bulk.commit_group")
             b.emit("cp.async.bulk.wait_group", 0)
             b.st("global.u32", b.at(self._done), 1)

@@ -131,8 +131,9 @@ def _strides(made: TensorMap) -> Iterator[_Problem]:
 
 
 def _inner(made: TensorMap) -> Iterator[_Problem]:
-    inner = made.element.shared_bytes(made.counts[0])
-    if inner % 16 and made.interleave == "none":
+    first = made.box[0] if made.im2col_box is None else made.im2col_box.channels
+    inner = made.element.shared_bytes(first)
+    if inner % 16:
         each = 16 * 8 // (8 if made.element.pads else made.element.bits)
         yield (f"box {made.box} of {made.dtype}", f"{inner} inner bytes are no multiple of 16",
                f"multiples of {each} elements", _TILED)

@@ -2,6 +2,7 @@
 
 from mmalab.emulator.execute import (
     arithmetic,
+    async_reduction,
     atomic,
     barrier,
     bits,
@@ -23,7 +24,7 @@ from mmalab.emulator.execute import (
 from mmalab.emulator.execute.registry import EXECUTORS, fidelity_of
 
 __all__ = [
-    "EXECUTORS", "arithmetic", "atomic", "barrier", "bits", "bulk", "cluster", "compare", "control",
-    "convert", "fidelity_of", "map_fields", "matrix_copy", "memory", "mma", "tensor_copy", "video",
-    "warp", "wgmma", "wgmma_groups",
+    "EXECUTORS", "arithmetic", "async_reduction", "atomic", "barrier", "bits", "bulk", "cluster",
+    "compare", "control", "convert", "fidelity_of", "map_fields", "matrix_copy", "memory", "mma",
+    "tensor_copy", "video", "warp", "wgmma", "wgmma_groups",
 ]

@@ -16,7 +16,7 @@ from mmalab.emulator.memory import FIRST_BUFFER_TAG, TAG_SHIFT
 from mmalab.emulator.program import Unused, Vec
 from mmalab.emulator.types import width
 
-__all__: list[str] = []
+__all__ = ["reduce_lanes"]
 
 Words = NDArray[Any]
 
@@ -27,7 +27,8 @@ def _atomic(lanes: Lanes) -> None:
 
 
 @executes("red")
-def _reduce(lanes: Lanes) -> None:
+def reduce_lanes(lanes: Lanes) -> None:
+    """``[a], b``: combine without giving the old value."""
     _run(lanes, result=None, first=0)
 
 

@@ -19,7 +19,7 @@ from mmalab.emulator.program import Imm
 from mmalab.emulator.state import pack
 from mmalab.emulator.types import width
 
-__all__ = ["destinations"]
+__all__ = ["barrier_of", "destinations"]
 
 _UNIT = 16
 _Bytes = NDArray[np.uint8]
@@ -55,11 +55,11 @@ def _load(issue: Issue) -> None:
     held: list[_Bytes] = []
 
     def read() -> None:
-        held.append(source.region.data[source.at + low : source.at + high].copy())
+        held.append(source.region.data[source.at : source.at + high - low].copy())
         if source.base:
             issue.machine.counters["global.bytes.read"] += high - low
 
-    issue.spans.append(_span(issue, source, low, high - low, "read"))
+    issue.spans.append(_span(issue, source, 0, high - low, "read"))
     steps: list[Step] = [read]
     for place, barrier in destinations(issue, size, _UNIT):
         issue.mark_written(place, slice(place.at + low, place.at + high))
@@ -81,7 +81,7 @@ def _arrives(issue: Issue, held: list[_Bytes], place: Extent, low: int, done: St
 
 
 def _source(issue: Issue, size: int) -> tuple[Extent, int, int]:
-    """Where a load reads, and the range of the bytes that it takes."""
+    """The first byte that a load takes, and the range that it takes of its `size` bytes."""
     address = issue.word("b")
     if issue.modifiers.get("source") == "shared::cta":
         place = _own_shared(issue, address, size)
@@ -94,13 +94,8 @@ def _source(issue: Issue, size: int) -> tuple[Extent, int, int]:
             raise Illegal("illegal-value", f"{issue.name} of {size} bytes that leaves out {low} and"
                           f" {size - high}", "more than it can leave out", legal="0 to 15 each",
                           where="PTX ISA, cp.async.bulk")
-    if high == low:
-        return issue.in_global(address, 0, "the source", write=False), low, low
-    issue.in_global(address, 0, "the source", write=False)
-    found = issue.machine.space.extent("global", address, issue.row)
-    if found is None or found.at + high > found.high:
-        raise issue.outside("the source", address, size, "buffer that it starts in")
-    return found, low, high
+    place = issue.in_global(address, high - low, "the source", write=False, skipped=low)
+    return place, low, high
 
 
 def _own_shared(issue: Issue, address: int, size: int) -> Extent:
@@ -124,7 +119,7 @@ def destinations(issue: Issue, size: int, align: int) -> list[tuple[Extent, Exte
     address, barrier = issue.word("a"), issue.word("mbar")
     if not issue.operands.has("ctas"):
         place = issue.shared(address, size, "the destination", align=align)
-        return [(place, _barrier(issue, place, barrier))]
+        return [(place, barrier_of(issue, place, barrier))]
     mask, count = issue.word("ctas"), issue.machine.space.cluster_size
     if not mask or mask >> count:
         raise Illegal("out-of-bounds", f"the multicast mask {mask:#x}",
@@ -143,8 +138,12 @@ def destinations(issue: Issue, size: int, align: int) -> list[tuple[Extent, Exte
     return found
 
 
-def _barrier(issue: Issue, place: Extent, address: int) -> Extent:
-    """The mbarrier of a copy to one CTA: in that CTA, or in its pair."""
+def barrier_of(issue: Issue, place: Extent, address: int) -> Extent:
+    """The mbarrier of a copy to one CTA: in that CTA, or in its pair.
+
+    Raises:
+        Illegal: misaligned, out of bounds, or elsewhere.
+    """
     barrier = issue.shared(address, 8, "the mbarrier", align=8)
     owner, there = issue.shared_cta(barrier), issue.shared_cta(place)
     pair = issue.modifiers.get("cta_group") == "cta_group::2"
