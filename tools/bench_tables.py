@@ -27,8 +27,9 @@ def rendered(paths: Sequence[Path]) -> str:
     rows = [row for record in records for row in record["rows"]]
     devices = {(r["device"]["name"], r["device"]["driver"], r["device"]["cuda"]) for r in records}
     days = sorted({record["date"].split()[0] for record in records})
-    versions = {side["facts"]["version"] for row in rows for regime in ("burst", "sustained")
-                for side in row.get(regime, {}).values() if "version" in side.get("facts", {})}
+    baselines = [row[regime]["baseline"] for row in rows for regime in ("burst", "sustained")
+                 if "baseline" in row.get(regime, {})]
+    versions = {side["facts"]["version"] for side in baselines if "version" in side["facts"]}
     where = "; ".join(f"{name}, driver {driver}, CUDA {cuda}" for name, driver, cuda
                       in sorted(devices))
     return (f"{markdown(rows)}\n\nMeasured on {where}; cublasLt "

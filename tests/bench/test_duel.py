@@ -155,8 +155,9 @@ def test_records_become_tables(tmp_path: Path) -> None:
     read = json.loads((tmp_path / "record.json").read_text())
     assert read == json.loads(json.dumps({"rows": [good, bad], "seed": 1}))
     text = markdown(read["rows"])
-    assert "| BF16 8192^3 | burst | 733 TFLOP/s | 687 TFLOP/s (#3) | 1.067 [1.067, 1.067] " in text
-    assert "1400 / 1400" in text
+    assert ("| BF16 8192^3 | burst | 733 TFLOP/s | 687 TFLOP/s (#3) | "
+            "1.067 [1.067, 1.067] (n=3) | 1980 / 1980 |") in text
+    assert "| 1.067 (n=2) | 1400 / 1400 |" in text
     assert "| TF32 | not measured | no such kernel |" in text
     assert {len(line) for line in rows_of(read["rows"])} == {8}
     assert candidates_of(good) == [("ours", "1500.00", "1500.00", "1500.00", "")]

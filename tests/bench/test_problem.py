@@ -97,9 +97,11 @@ def test_a_row_at_another_size() -> None:
 @pytest.mark.toolkit
 def test_candidates_that_cannot_be_made_are_named() -> None:
     """The others are assembled for the chip; without any there is no row."""
-    row = Row("row", 256, 128, 64, "sm80_mma.gemm", ({"stages": 4}, {"stages": 1}, {"colour": 3}))
+    row = Row("row", 256, 128, 64, "sm80_mma.gemm", ({"stages": 4}, {"stages": 1}, {"colour": 3},
+                                                         {"stages": 4, "dtype": "bf16"}))
     made, refused = _made(row, "sm_90")
     assert [(at, kernel.facts["stages"]) for at, kernel in made] == [(0, 4)]
-    assert set(refused) == {1, 2}
+    assert set(refused) == {1, 2, 3}
+    assert refused[3] == "is candidate 0, word for word"
     with pytest.raises(UsageError, match="row: has no kernel: "):
         _made(Row("row", 255, 128, 64, "sm80_mma.gemm"), "sm_90")

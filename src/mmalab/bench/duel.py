@@ -110,6 +110,11 @@ def _made(row: Row, chip: str) -> tuple[list[tuple[int, Kernel]], dict[int, str]
 
     for at, arguments in enumerate(row.arguments):
         attempt(at, partial(make_kernel, row.kernel, row.m, row.n, row.k, arguments))
+        twin = next((other for other in made if other != at and at in made
+                     and made[other].ptx == made[at].ptx), None)
+        if twin is not None:
+            made.pop(at)
+            refused[at] = f"is candidate {twin}, word for word"
     if tools("ptxas"):
         # ptxas is a process of its own, and what it made is kept: all at once.
         with ThreadPoolExecutor() as threads:

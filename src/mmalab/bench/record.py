@@ -18,6 +18,8 @@ from mmalab.device import info
 __all__ = ["candidates_of", "describe", "markdown", "rows_of", "save"]
 
 _REGIMES = ("burst", "sustained")
+#: Pairs below which resampling them says nothing.
+_LEAST_PAIRS = 3
 _HEAD = ("case", "regime", "ours", "baseline", "ratio (95 %)", "MHz", "share of peak", "J/TFLOP")
 
 
@@ -65,7 +67,7 @@ def rows_of(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """The cells of a table, one line for each row and regime; rows with a problem say it."""
     cells: list[tuple[str, ...]] = []
     for row in rows:
-        title = str(row["row"]["title"])
+        title = _title(row)
         if "problem" in row:
             cells.append((title, "not measured", str(row["problem"]).splitlines()[0],
                           *[""] * (len(_HEAD) - 3)))
@@ -73,6 +75,14 @@ def rows_of(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
         cells += [(title if at == 0 else "", name, *_cells(row[name]))
                   for at, name in enumerate(name for name in _REGIMES if name in row)]
     return cells
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    """The row's title; one that says sizes alone gives way to the product's, with its types."""
+    title = str(row["row"]["title"])
+    known = row.get("problem_size", {})
+    sizes = "x".join(str(known.get(name)) for name in "mnk")
+    return str(known["title"]) if title == sizes else title
 
 
 def _cells(found: Mapping[str, Any]) -> tuple[str, ...]:
@@ -103,9 +113,11 @@ def _rate(side: Mapping[str, Any]) -> str:
 def _ratio(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
-    equal = " (undecided)" if found["low"] <= 1 <= found["high"] else ""
+    if found["pairs"] < _LEAST_PAIRS:
+        return f"{found['median']:.3f} (n={found['pairs']})"
+    equal = ", undecided" if found["low"] <= 1 <= found["high"] else ""
     return (f"{found['median']:.3f} [{found['low']:.3f}, {found['high']:.3f}] "
-            f"n={found['pairs']}{equal}")
+            f"(n={found['pairs']}{equal})")
 
 
 def candidates_of(row: Mapping[str, Any]) -> list[tuple[str, ...]]:

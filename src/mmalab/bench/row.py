@@ -20,8 +20,9 @@ from mmalab.ptx.kernel import Kernel
 __all__ = ["Row", "make_kernel"]
 
 _WHERE = "mmalab.bench.Row"
-#: Seconds of a row beside its blocks: context, operands, checks, selection by contestant.
-_SETUP_S, _SELECT_S = 4.0, 3.0
+#: Seconds of a row beside its blocks: operands and code, the check of one contestant, the choice
+#: among those of one side, and how many algorithms a library offers.
+_SETUP_S, _CHECK_S, _SELECT_S, _OFFERED = 3.0, 0.35, 4.0, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,11 @@ class Row:
 
     def expected_seconds(self, *, pairs_burst: int, pairs_sustained: int) -> float:
         """About how long the row takes."""
+        sides = [len(self.arguments), *([_OFFERED] if self.baseline == "cublasLt" else
+                                        [1] if self.baseline != "none" else [])]
+        chosen = sum(_CHECK_S * count + _SELECT_S * (count > 1) for count in sides)
         burst, sustained = 2 * 0.31 * pairs_burst, 2 * 1.65 * pairs_sustained
-        warm = 0.8 if pairs_sustained else 0.0
-        return _SETUP_S + _SELECT_S * (self.baseline != "none") + 0.4 * len(self.arguments) \
-            + burst + sustained + warm
+        return _SETUP_S + chosen + burst + sustained + 0.8 * bool(pairs_sustained)
 
     def at(self, m: int, n: int, k: int) -> Row:
         """The same row at another size."""

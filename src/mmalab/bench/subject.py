@@ -8,6 +8,7 @@ once, before the clock runs.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -71,7 +72,9 @@ class KernelSubject:
         self._loaded = load(arena.gpu, kernel)
         self._blocks = [self._bind(arena, each) for each in arena.sets]
         self.facts: Mapping[str, Any] = {
-            "kind": "mmalab", "kernel": kernel.name, "compiler": self._loaded.compiler,
+            "kind": "mmalab", "kernel": kernel.name,
+            "ptx_sha256": hashlib.sha256(kernel.ptx.encode()).hexdigest()[:16],
+            "compiler": self._loaded.compiler,
             "target": self._loaded.target, "grid": kernel.grid, "block": kernel.block,
             "cluster": kernel.cluster, "dynamic_shared": kernel.dynamic_shared,
             **{key: kernel.facts[key] for key in ("instruction", "unit", "tile", "stages",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -58,7 +59,7 @@ def bench(
         _list(rows, as_json=json)
         return
     records = _measured(rows, plan, gpu or [0])
-    command = "mmalab bench " + " ".join(sys.argv[2:])
+    command = _command(sys.argv[2:])
     record = describe("matrix products on the GPU against cublasLt", command, records,
                       (gpu or [0])[0])
     if out is not None:
@@ -74,6 +75,13 @@ def bench(
                     indent="  "))
     if any("problem" in each for each in records):
         raise typer.Exit(1)
+
+
+def _command(words: list[str]) -> str:
+    """The command that remakes a record, without where it was written."""
+    kept = [word for at, word in enumerate(words)
+            if not word.startswith("--out") and words[max(at - 1, 0)] != "--out"]
+    return "mmalab bench " + shlex.join(kept)
 
 
 def _list(rows: list[Any], *, as_json: bool) -> None:
