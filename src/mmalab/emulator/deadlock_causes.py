@@ -3,14 +3,18 @@
 ==============  ==================================================================================
 cause           sign
 ==============  ==================================================================================
-bytes           all arrivals are in, and what was announced is not what the copies delivered
-initial parity  nobody ever arrived, and the waiting warp would go on to produce: a producer's first
-                wait for an empty slot has parity 1, which a fresh mbarrier passes
-parity aliased  the phase that the warp was after has passed: its parity came round again
-count           more arrivals are pending than threads are left that could arrive
+bytes           all arrivals and all known copies are in, and the announced bytes are others
 registers       setmaxnreg asks for more than the CTA's pool will ever have
-cycle           the missing warps of a barrier wait themselves, for those that wait for them
+warpgroup       a warp of a warpgroup does not issue its part of a product
+parity aliased  the phase that the warp was after has passed: its parity came round again
+count           all warps that ever arrived have arrived, or have ended, and more are expected
+initial parity  nobody ever arrived, and the waiting warp has produced nothing yet: a producer's
+                first wait for an empty slot has parity 1, which a fresh mbarrier passes
+cycle           warps wait for each other, one after the other
+no arrival      nobody ever arrived
 ==============  ==================================================================================
+
+The kinds are in order of rank: where one shows, the later ones are its consequences.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from mmalab.emulator.program import Program
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Cause", "causes_of", "named_warps"]
 
 _Entry = dict[str, Any]
+_RANK = ("bytes", "registers", "warpgroup", "parity aliased", "count", "initial parity", "cycle",
+         "no arrival")
 #: Instructions that make data, and that use it, for telling a producer from a consumer.
 _MAKES = ("st", "stmatrix", "cp.async", "cp.async.bulk", "cp.async.bulk.tensor", "st.async")
 _USES = ("ld", "ldmatrix", "wgmma.mma_async", "mma.sync")
@@ -55,68 +62,68 @@ class Cause:
 
 
 def named_warps(warps: Iterable[dict[str, int]]) -> str:
-    """Warps in words: ``warp 0 of CTA 1, warp 2 of CTA 1``."""
-    return ", ".join(f"warp {one['warp']} of CTA {one['cta']}" for one in warps)
+    """Warps in words: ``warps 4-11 of CTA 0, warp 0 of CTA 1``."""
+    named = []
+    for cta, group in groupby(sorted(warps, key=lambda one: (one["cta"], one["warp"])),
+                              key=lambda one: one["cta"]):
+        numbers = [one["warp"] for one in group]
+        few = len(numbers) == 1
+        named.append(f"warp{'' if few else 's'} {_ranges(numbers)} of CTA {cta}")
+    return ", ".join(named)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers in short: 4, 5, 6, 9 -> "4-6, 9"."""
+    runs = [[number for _, number in run] for _, run in groupby(
+        enumerate(numbers), key=lambda pair: pair[1] - pair[0])]
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def causes_of(machine: Machine, waiting: Sequence[_Entry]) -> list[Cause]:
-    """What explains the waits, the surest first; empty when nothing stands out."""
-    found: dict[tuple[str, Any], Cause] = {}
+    """What explains the waits: all causes of the highest rank; empty when nothing stands out."""
+    found: dict[Any, Cause] = {}
     for number, entry in enumerate(waiting):
-        waits = entry["waits_for"]
-        if "waits_for_parity" in waits:
-            cause = _of_mbarrier(machine, waiting, number)
-            if cause is not None:
-                found.setdefault((cause.kind, waits["address"]), cause)
-        if "setmaxnreg" in waits:
-            found.setdefault(("registers", entry["cta"]), _registers(entry, number))
-    for cause in _cycles(machine, waiting):
-        found.setdefault((cause.kind, ""), cause)
-    return sorted(found.values(), key=lambda cause: not cause.code)
+        for cause in _of_entry(machine, waiting, number):
+            found.setdefault((cause.kind, entry["waits_for"].get("address")), cause)
+    causes = [*found.values(), *_cycle(machine, waiting)]
+    first = min((_RANK.index(cause.kind) for cause in causes), default=0)
+    return [cause for cause in causes if cause.kind == _RANK[first]]
 
 
-def _of_mbarrier(machine: Machine, waiting: Sequence[_Entry], number: int) -> Cause | None:
+def _of_entry(machine: Machine, waiting: Sequence[_Entry], number: int) -> Iterator[Cause]:
+    entry = waiting[number]
+    waits = entry["waits_for"]
+    if "setmaxnreg" in waits:
+        yield _registers(entry, number)
+    elif "wgmma" in waits:
+        yield from _warpgroup(machine, waiting, number)
+    elif "waits_for_parity" in waits:
+        yield from _of_mbarrier(machine, waiting, number)
+
+
+# --- mbarriers ------------------------------------------------------------------------------------
+
+def _of_mbarrier(machine: Machine, waiting: Sequence[_Entry], number: int) -> Iterator[Cause]:
     entry = waiting[number]
     waits = entry["waits_for"]
     where = f"the mbarrier at {waits['address']:#x}"
-    if not waits["pending_arrivals"] and waits["pending_bytes"]:
-        return _bytes(waits, where, number)
-    aliased = _slept_through(waits)
-    if aliased is not None:
-        return Cause(
+    if not waits["pending_arrivals"]:
+        if waits["pending_bytes"] and waits["carried"] == waits["ever_carried"]:
+            yield _bytes(waits, where, number)
+        return
+    wanted = int(waits["last_phase_seen"]) + 1
+    wanted += wanted & 1 != waits["waits_for_parity"]
+    if wanted + 2 <= waits["phase"]:
+        yield Cause(
             "parity aliased",
-            f"warp {entry['warp']} slept through phase {aliased} of {where}: it is complete, and "
+            f"{_name(machine, entry)} slept through phase {wanted} of {where}: it is complete, and "
             f"parity {waits['waits_for_parity']} now means phase {waits['phase']}",
             "let the waiters arrive on a second mbarrier before the phase after theirs can "
             "complete", entry=number)
-    fresh = waits["phase"] == 0 and not waits["ever_arrived"]
-    if fresh and len(waiting) > 1 and _produces(machine.program, entry["site"]):
-        return Cause(
-            "initial parity",
-            f"warp {entry['warp']} waits with parity 0 on {where}, on which nobody has ever "
-            "arrived, before it produces anything",
-            f"the first wait for an empty slot uses parity 1 (line {entry['line']})", entry=number)
-    able = _able(machine, waiting, waits["address"], entry)
-    if waits["pending_arrivals"] > able and waits["ever_arrived"]:
-        there = waits["expected_arrivals"] - waits["pending_arrivals"]
-        return Cause(
-            "count",
-            f"{where} expects {waits['expected_arrivals']} arrivals, {there} came and {able} "
-            "threads are left that could arrive",
-            f"mbarrier.init with {there} arrivals" if there else "an arrival that completes the "
-            "phase", entry=number)
-    return None
-
-
-def _registers(entry: _Entry, number: int) -> Cause:
-    waits = entry["waits_for"]
-    have = list(waits["warps_have"])
-    have[entry["warp"]] = waits["setmaxnreg"]
-    return Cause(
-        "registers", f"setmaxnreg to {waits['setmaxnreg']} in warp {entry['warp']}: the CTA has "
-        f"{waits['launch_registers'] * len(have)} registers for one lane of each warp, and "
-        f"{sum(have)} would be taken",
-        "smaller increases, or larger decreases in the other warpgroups", entry=number)
+    if not waits["ever_arrived"]:
+        yield _nobody(machine, waiting, number, where)
+    elif all(_ended(machine, one) for one in _absent(waits)):
+        yield _count(waits, where, number)
 
 
 def _bytes(waits: dict[str, Any], where: str, number: int) -> Cause:
@@ -131,22 +138,36 @@ def _bytes(waits: dict[str, Any], where: str, number: int) -> Cause:
         waits["announce_line"] or waits["arrive_line"])
 
 
-def _slept_through(waits: dict[str, Any]) -> int | None:
-    """The phase that the warp was after, when it has passed; phases are seen one by one."""
-    wanted = int(waits["last_phase_seen"]) + 1
-    if wanted & 1 != waits["waits_for_parity"]:
-        wanted += 1
-    return wanted if wanted + 2 <= waits["phase"] else None
+def _absent(waits: dict[str, Any]) -> list[dict[str, int]]:
+    """Warps that have arrived in earlier phases and not in this one."""
+    return [one for one in waits["ever_arrived"] if one not in waits["arrived"]]
 
 
-def _able(machine: Machine, waiting: Sequence[_Entry], address: int, entry: _Entry) -> int:
-    """Threads of the cluster that live and do not wait for this very mbarrier."""
-    size = machine.space.cluster_size * machine.shape.warps
-    first = entry["row"] // size * size
-    live = int((machine.state.status[first : first + size] != Status.EXITED).sum())
-    stuck = sum(int(one["lanes"]).bit_count() for one in waiting
-                if one["cta"] == entry["cta"] and one["waits_for"].get("address") == address)
-    return live - stuck
+def _count(waits: dict[str, Any], where: str, number: int) -> Cause:
+    there = waits["expected_arrivals"] - waits["pending_arrivals"]
+    gone = _absent(waits)
+    who = (f"{named_warps(gone)} arrived before and have ended" if gone
+           else "all warps that ever arrived have arrived")
+    repair = ("mbarrier.arrive_drop before they end" if gone
+              else f"mbarrier.init with {there} arrivals, or the arrivals that are missing")
+    return Cause("count", f"{where} expects {waits['expected_arrivals']} arrivals, {there} came in "
+                 f"phase {waits['phase']}, and {who}", repair, entry=number)
+
+
+def _nobody(machine: Machine, waiting: Sequence[_Entry], number: int, where: str) -> Cause:
+    entry = waiting[number]
+    waits, row = entry["waits_for"], entry["row"]
+    idle = not any(log.ever[row] for log in machine.mbarriers.logs.values())
+    if (idle and not waits["passed_before"] and len(waiting) > 1
+            and _produces(machine.program, entry["site"])):
+        return Cause(
+            "initial parity",
+            f"{_name(machine, entry)} waits with parity {waits['waits_for_parity']} on {where}, on "
+            "which nobody has ever arrived, before it produces anything",
+            f"the first wait for an empty slot uses parity 1 (line {entry['line']})", entry=number)
+    return Cause("no arrival", f"nobody has ever arrived on {where}",
+                 f"{waits['pending_arrivals']} arrivals, or a count of those that come",
+                 entry=number)
 
 
 def _produces(program: Program, site: int) -> bool:
@@ -173,35 +194,99 @@ def _produces(program: Program, site: int) -> bool:
     return False
 
 
-def _cycles(machine: Machine, waiting: Sequence[_Entry]) -> Iterator[Cause]:
-    """Barriers whose missing warps wait for something else themselves."""
-    standing = {entry["row"]: entry for entry in waiting}
-    for number, entry in enumerate(waiting):
-        rows = _missing_rows(machine, entry)
-        others = [standing[row] for row in rows if row in standing]
-        if not others or len(others) < len(rows):
-            continue
-        first = others[0]
-        if "barrier" in first["waits_for"] and first["waits_for"] == entry["waits_for"]:
-            continue
+# --- registers and warpgroups ---------------------------------------------------------------------
+
+def _registers(entry: _Entry, number: int) -> Cause:
+    waits = entry["waits_for"]
+    have = list(waits["warps_have"])
+    have[entry["warp"]] = waits["setmaxnreg"]
+    return Cause(
+        "registers", f"setmaxnreg to {waits['setmaxnreg']} in warp {entry['warp']}: the CTA has "
+        f"{waits['launch_registers'] * len(have)} registers for one lane of each warp, and "
+        f"{sum(have)} would be taken",
+        "smaller increases, or larger decreases in the other warpgroups", entry=number)
+
+
+def _warpgroup(machine: Machine, waiting: Sequence[_Entry], number: int) -> Iterator[Cause]:
+    entry = waiting[number]
+    rows = _needed(machine, entry)
+    others = [one for one in waiting if one["row"] in rows and "wgmma" not in one["waits_for"]]
+    if others:
+        one = others[0]
         yield Cause(
-            "cycle",
-            f"cycle: warp {entry['warp']} of CTA {_linear(machine, entry)} waits (line "
-            f"{entry['line']}) for warp {first['warp']} of CTA {_linear(machine, first)}, which "
-            f"waits (line {first['line']}) for what only comes later",
-            f"let the arrival that line {first['line']} waits for come before line "
-            f"{entry['line']}", entry=number)
+            "warpgroup", f"{_name(machine, one)} does not issue its part of the product that warp "
+            f"{entry['warp']} waits for (line {entry['line']}): it stands at line {one['line']}",
+            "all four warps of a warpgroup execute the same wgmma", "divergent-collective", number)
 
 
-def _missing_rows(machine: Machine, entry: _Entry) -> list[int]:
+# --- who waits for whom ---------------------------------------------------------------------------
+
+def _needed(machine: Machine, entry: _Entry) -> list[int]:
+    """Rows of warps that are known to be missing where a warp waits."""
     waits, warps = entry["waits_for"], machine.shape.warps
-    if waits.get("barrier") == "cluster":
-        place = {int(cta): index for index, cta in enumerate(machine.state.ctas)}
-        return [place[one["cta"]] * warps + one["warp"] for one in waits["missing"]]
     if "missing_warps" in waits:
         return [entry["row"] // warps * warps + warp for warp in waits["missing_warps"]]
+    absent = waits.get("missing", ())
+    if "waits_for_parity" in waits:
+        absent = _absent(waits) if waits["pending_arrivals"] else [
+            one for one in waits["ever_carried"] if one not in waits["carried"]]
+    return [_row(machine, one) for one in absent]
+
+
+def _name(machine: Machine, entry: _Entry) -> str:
+    return f"warp {entry['warp']} of CTA {machine.state.where(entry['row'])[0]}"
+
+
+def _row(machine: Machine, one: dict[str, int]) -> int:
+    resident = int((machine.state.ctas == one["cta"]).argmax())
+    return resident * machine.shape.warps + one["warp"]
+
+
+def _ended(machine: Machine, one: dict[str, int]) -> bool:
+    return bool((machine.state.status[_row(machine, one)] == Status.EXITED).all())
+
+
+def _cycle(machine: Machine, waiting: Sequence[_Entry]) -> Iterator[Cause]:
+    """The shortest ring of warps that wait for each other, if there is one.
+
+    An mbarrier on which nobody ever arrived may wait for any other warp of the cluster.
+    """
+    standing = {entry["row"]: number for number, entry in enumerate(waiting)
+                if entry["waits_for"]}
+    size = machine.space.cluster_size * machine.shape.warps
+    after: dict[int, list[int]] = {}
+    for row, number in standing.items():
+        entry = waiting[number]
+        rows = _needed(machine, entry)
+        if not rows and entry["waits_for"].get("ever_arrived") == []:
+            rows = [other for other in standing if other // size == row // size and other != row]
+        after[row] = [other for other in rows if other in standing]
+    rings = [ring for ring in (_ring(after, row) for row in standing) if ring]
+    if not rings:
+        return
+    ring = [waiting[standing[row]] for row in min(rings, key=len)]
+    names = [_name(machine, one) for one in ring]
+    lines = [one["line"] for one in ring]
+    steps = [f"{name} waits (line {line}) for {following}" for name, line, following
+             in zip(names, lines, [*names[1:], names[0]], strict=True)]
+    yield Cause("cycle", f"cycle: {', and '.join(steps)}",
+                f"move one of the lines {', '.join(map(str, lines))} behind what the others wait "
+                "for", entry=standing[ring[0]["row"]])
+
+
+def _ring(after: dict[int, list[int]], start: int) -> list[int]:
+    """The shortest way from a warp back to itself, without the return."""
+    before: dict[int, int] = {}
+    reached = deque([start])
+    while reached:
+        row = reached.popleft()
+        for other in after[row]:
+            if other == start:
+                ring = [row]
+                while ring[-1] != start:
+                    ring.append(before[ring[-1]])
+                return ring[::-1]
+            if other not in before:
+                before[other] = row
+                reached.append(other)
     return []
-
-
-def _linear(machine: Machine, entry: _Entry) -> int:
-    return machine.state.where(entry["row"])[0]

@@ -16,7 +16,7 @@ becomes expected. The token that an arrive returns is the word before it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +164,10 @@ class Mbarriers:
             word.tx += sign * count
             self._check_bytes(lanes, lane, word)
             log = self.logs[index]
-            (log.announce if sign > 0 else log.deliver)(count, lanes.site.line)
+            if sign > 0:
+                log.announce(count, lanes.site.line)
+            else:
+                log.deliver(int(lanes.rows[lane[0]]), count, lanes.site.line)
             done = word.settle()
             self._put(index, word)
             return self._completed(index, done)
@@ -178,7 +181,7 @@ class Mbarriers:
         word = self._get(lanes, (0, lane), index)
         if word is not None:
             word.tx -= count
-            self.logs[index].deliver(count, site.line)
+            self.logs[index].deliver(row, count, site.line)
             self._check_bytes(lanes, (0, lane), word)
             self._completed(index, word.settle())
             self._put(index, word)
@@ -334,18 +337,22 @@ class Mbarriers:
         word = Word.decode(int(self._cells()[index >> 3])) if index >= 0 else None
         if word is None:
             return {}
-        log, state = self.logs[index], self._machine.state
-        named = {kind: [dict(zip(("cta", "warp"), state.where(row), strict=True))
-                        for row in sorted(rows)]
-                 for kind, rows in (("arrived", log.arrived), ("ever_arrived", log.ever))}
+        log, row = self.logs[index], int(lanes.rows[0])
         stride = max(self._machine.space.shared_stride, 1)
         return {"address": index % stride, "waits_for_parity": wait["parity"],
                 "phase": self.phases.get(index, 0), "pending_arrivals": word.pending,
                 "expected_arrivals": word.expected, "pending_bytes": word.tx,
                 "announced_bytes": log.announced, "delivered_bytes": log.delivered,
                 "announce_line": log.announce_line, "deliver_line": log.deliver_line,
-                "arrive_line": log.arrive_line,
-                "last_phase_seen": log.seen.get(int(lanes.rows[0]), -1), **named}
+                "arrive_line": log.arrive_line, "passed_before": row in log.seen,
+                "last_phase_seen": log.seen.get(row, -1),
+                "arrived": self._named(log.arrived), "ever_arrived": self._named(log.ever),
+                "carried": self._named(log.carriers),
+                "ever_carried": self._named(log.ever_carried)}
+
+    def _named(self, rows: Iterable[int]) -> list[dict[str, int]]:
+        return [dict(zip(("cta", "warp"), self._machine.state.where(row), strict=True))
+                for row in sorted(rows)]
 
 
 def _first(mask: NDArray[np.bool_]) -> tuple[int, int]:

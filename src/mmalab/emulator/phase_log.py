@@ -30,6 +30,9 @@ class PhaseLog:
     announce_line: int = 0
     deliver_line: int = 0
     arrive_line: int = 0
+    #: Warps whose copies delivered bytes, in the open phase and ever.
+    carriers: set[int] = field(default_factory=set)
+    ever_carried: set[int] = field(default_factory=set)
     #: The last phase that a wait of each warp saw complete.
     seen: dict[int, int] = field(default_factory=dict)
 
@@ -45,12 +48,15 @@ class PhaseLog:
             self.announced += count
             self.announce_line = line
 
-    def deliver(self, count: int, line: int) -> None:
-        """A copy's bytes came."""
+    def deliver(self, row: int, count: int, line: int) -> None:
+        """Bytes of a copy that a warp issued came."""
         self.delivered += count
         self.deliver_line = line
+        self.carriers.add(row)
+        self.ever_carried.add(row)
 
     def close(self) -> None:
         """The open phase completes."""
         self.arrived = Counter()
         self.announced = self.delivered = 0
+        self.carriers = set()

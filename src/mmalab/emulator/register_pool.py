@@ -67,25 +67,31 @@ class RegisterPool:
         if not self._launch:
             return True
         cta = row // self._machine.shape.warps
+        if not self._right_way(site, row, count, increase=increase):
+            return True
         more = (count - int(self._have[row])) * _LANES
         if more > self._free[cta]:
             self._wanted[row] = count
             return False
         self._wanted[row] = 0
         self._asked[row].append(count)
-        self._check(site, row, count, increase=increase)
+        self._check_group(site, row, count)
         self._free[cta] -= more
         self._have[row] = count
         self._machine.version += 1
         return True
 
-    def _check(self, site: Site, row: int, count: int, *, increase: bool) -> None:
+    def _right_way(self, site: Site, row: int, count: int, *, increase: bool) -> bool:
         have = int(self._have[row])
-        if count < have if increase else count > have:
-            self._report(site, row, "illegal-value", f"the warp has {have} registers: "
-                         f"setmaxnreg.{'inc' if increase else 'dec'} cannot set {count}. Repair: "
-                         f"setmaxnreg.{'dec' if increase else 'inc'}, or a value "
-                         f"{'from' if increase else 'up to'} {have}")
+        if count >= have if increase else count <= have:
+            return True
+        self._report(site, row, "illegal-value", f"the warp has {have} registers: "
+                     f"setmaxnreg.{'inc' if increase else 'dec'} cannot set {count}. Repair: "
+                     f"setmaxnreg.{'dec' if increase else 'inc'}, or a value "
+                     f"{'from' if increase else 'up to'} {have}")
+        return False
+
+    def _check_group(self, site: Site, row: int, count: int) -> None:
         number = len(self._asked[row]) - 1
         for other in self._group(row):
             if len(self._asked[other]) > number and self._asked[other][number] != count:
