@@ -216,7 +216,7 @@ def _warpgroup(machine: Machine, waiting: Sequence[_Entry], number: int) -> Iter
         yield Cause(
             "warpgroup", f"{_name(machine, one)} does not issue its part of the product that warp "
             f"{entry['warp']} waits for (line {entry['line']}): it stands at line {one['line']}",
-            "all four warps of a warpgroup execute the same wgmma", "divergent-collective", number)
+            "all four warps of a warpgroup execute the same wgmma", entry=number)
 
 
 # --- who waits for whom ---------------------------------------------------------------------------
