@@ -2,8 +2,8 @@
 
     PYTHONPATH=src python tools/claims_verdicts.py            # needs the toolchain extra
 
-writes `src/mmalab/claims/verdicts.json`. What changed against the record is printed first; look at
-each before committing.
+writes `src/mmalab/claims/verdicts.json` and the table of corrections in the README beside it. What
+moved against the record is printed first; look at each before committing.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from __future__ import annotations
 import datetime as dt
 import json
 
-from mmalab.claims import counts, rerun
+from mmalab.claims import counts, report, rerun
 from mmalab.claims.assembled import releases
 from mmalab.claims.statements import VERDICTS
 from mmalab.toolchain import find
+
+README = VERDICTS.parent / "README.md"
+BEGIN, END = "<!-- corrections: begin -->", "<!-- corrections: end -->"
 
 
 def main() -> None:
@@ -33,6 +36,10 @@ def main() -> None:
         "verdicts": {result.id: result.verdict.value for result in found},
     }
     VERDICTS.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    table = f"{BEGIN}\n{report.corrections(found)}{END}"
+    README.write_text(before + table + after, encoding="utf-8")
     print(record["counts"])
 
 

@@ -89,3 +89,11 @@ def test_topics_are_modules_of_the_package() -> None:
     folder = Path(MODULES[0].__file__ or "").parent
     assert {Path(module.__file__ or "") for module in MODULES} == {
         path for path in folder.glob("*.py") if path.stem != "__init__"}
+
+
+def test_readme_lists_the_corrections() -> None:
+    """The table in the README has a row for every refuted claim on record, and no other."""
+    text = (VERDICTS.parent / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([AB]-\d{3}) \| (\w+) \|", text, re.MULTILINE)
+    assert dict(rows) == {name: verdict.value for name, verdict in recorded().items()
+                          if verdict.refuted}

@@ -304,7 +304,8 @@ def _resources(said: Statement) -> Answer:
 
     found, agree = across(used, said.value)
     return answer(found, by_compilers(), across=agree, as_written=f"ptxas {ARTICLE}",
-                  right=f"{found[newest()]['registers']} registers from a newer release on")
+                  right=", ".join(f"{row['registers']} registers under {release}"
+                                  for release, row in found.items()))
 
 
 @claim("B-060")

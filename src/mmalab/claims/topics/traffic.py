@@ -36,8 +36,8 @@ def _always_256type_bits(said: Statement) -> Answer:
                         "for every element type": all(v == [said.value] for v in own.values())},
                   should={"in shared memory, dense": set(bits.values()) == {said.value}},
                   right=f"dense FP16, BF16, TF32, INT8 and FP4 only: sparse atoms have "
-                        f"{row.value['sparse']} bits, f8f6f4 fixes K = 32 for 4-, 6- and 8-bit "
-                        f"elements, later chips have {' and '.join(map(str, later))} bits of FP4")
+                        f"{row.value['sparse']} bits (half of A is stored), f8f6f4 has K = 32 for "
+                        f"4, 6 and 8 bits, later chips {' and '.join(map(str, later))} bits of FP4")
 
 
 @claim("B-102")
