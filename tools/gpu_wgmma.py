@@ -178,8 +178,11 @@ def _every_type() -> Iterator[Setup]:
                 options = {"negate_a": turn % 3 == 1, "negate_b": turn % 5 == 2}
             if sparse and types[1] in ("f16", "bf16", "tf32"):
                 options["selector"] = turn // 2 % 2
-            yield _setup("types", types, n, SWIZZLES[turn % 4], SWIZZLES[turn // 3 % 4],
-                         sparse=sparse, registers=registers, **options)
+            # rows of 64 bytes or more: what a sparse B of 64 bytes fills
+            swizzles = SWIZZLES if not sparse else ("none", "64B", "128B")
+            yield _setup("types", types, n, SWIZZLES[turn % 4],
+                         swizzles[turn // 3 % len(swizzles)], sparse=sparse, registers=registers,
+                         **options)
 
 
 def _layouts() -> Iterator[Setup]:
@@ -215,18 +218,20 @@ def _phases() -> Iterator[Setup]:
 def _sparse_layouts() -> Iterator[Setup]:
     types = ("f32", "bf16", "bf16", 16, "")
     for (b_major, b_swizzle), selector in product(product(("K", "MN"), SWIZZLES), (0, 1)):
-        yield _setup("sparse layouts", types, 40, "64B", b_swizzle, sparse=True,
-                     b_major=b_major, selector=selector)
-    for lbo in (32, 256, 2048):
-        found = _setup("sparse rows", types, 16, "64B", "32B", sparse=True)
-        found.b = SmemDescriptor(found.b.start, lbo, found.b.sbo, "32B")
-        yield found
+        if (b_major, b_swizzle) != ("K", "32B"):
+            yield _setup("sparse layouts", types, 40, "64B", b_swizzle, sparse=True,
+                         b_major=b_major, selector=selector)
 
 
 def _undefined() -> Iterator[Setup]:
-    """Probes: metadata that no pattern allows."""
-    for kind in (("f32", "bf16", "bf16", 16, ""), ("f32", "tf32", "tf32", 8, ""),
-                 ("f32", "e4m3", "e4m3", 32, "")):
+    """Probes: a sparse B wider than its swizzle's row, metadata that no pattern allows."""
+    types = ("f32", "bf16", "bf16", 16, "")
+    for lbo in (16, 32, 256, 2048):
+        found = _setup("sparse", types, 16, "64B", "32B", sparse=True)
+        found.b = SmemDescriptor(found.b.start, lbo, found.b.sbo, "32B")
+        found.probe = f"B of 64 bytes in rows of 32, lbo {lbo}"
+        yield found
+    for kind in (types, ("f32", "tf32", "tf32", 8, ""), ("f32", "e4m3", "e4m3", 32, "")):
         found = _setup("sparse", kind, 16, "64B", "128B", sparse=True)
         found.probe, found.any_metadata = "metadata of any bits", True
         yield found

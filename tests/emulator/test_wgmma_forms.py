@@ -106,7 +106,7 @@ def test_base_offset(swizzle: str, phases: int, major: str) -> None:
 
 
 def test_sparse_b_in_rows_of_32_bytes() -> None:
-    """Its other half is LBO away, as an H200 reads it (records/h200/wgmma_equality.json)."""
+    """Its other half is LBO away, as an H200 reads it (see mmalab.descriptors.canonical)."""
     for lbo in (32, 256, 2048):
         b = Tile(B_AT, lbo, 256, "32B", "K")
         setup = Setup(key(TYPES[2], 16, sparse=True), None, b, 2 * B_AT, {"selector": 1})

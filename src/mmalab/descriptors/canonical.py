@@ -13,7 +13,9 @@ MN          32, 64, 128 B   ((T*2|4|8,m),(8,k)) : ((1,LBO),(2T|4T|8T,SBO))
 ==========  ==============  ====================================================================
 
 A dense K is 32 bytes, so that a swizzled row holds all of it and LBO goes unread; a sparse B of 64
-bytes in rows of 32 finds its other half LBO away (seen on an H200).
+bytes in rows of 32 finds its other half LBO away. The first four probes of
+records/h200/wgmma_equality.json show it: they were compared with chunks of 16 bytes in a row
+instead, and the outputs that differ on the chip are exactly those in which the two rules differ.
 
 The swizzle then permutes the 16-byte chunks of *absolute* addresses: with 128B, bits 6:4 are XORed
 with bits 9:7. A pattern that does not begin at a multiple of 1024 (512, 256) names its phase, bits
