@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mmalab.cli.arguments import read_argument, word_type
-from mmalab.errors import MmalabError, UnsupportedInstruction, UsageError
+from mmalab.errors import UsageError
 
 
 @pytest.mark.parametrize(("name", "dtype"), [
@@ -88,11 +88,10 @@ def test_refusals(spec: str) -> None:
         read_argument(spec, Path())
 
 
-def test_tensor_maps_come_later() -> None:
-    """tma: is known, and refused by name."""
-    with pytest.raises(UnsupportedInstruction, match="tensor maps come with the Hopper layer"):
+def test_a_map_alone_names_no_buffer() -> None:
+    """tma:N needs the other parameters: tests/cli/test_tensor_map_arguments.py."""
+    with pytest.raises(UsageError, match="is no tensor map"):
         read_argument("tma:0:box=64,128:swizzle=128B", Path())
-    assert issubclass(UnsupportedInstruction, MmalabError)
 
 
 def test_pickles_are_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What bulk and tensor copies may not do is a finding with its rule, and nothing else is touched."""
+"""What bulk and tensor copies may not do is a finding with its rule; nothing else is touched."""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@
     inout:C.npy:D.npy     a buffer from one file, written to another after the run
     s32:5  u64:7  f32:1.5 a number of that type
     bytes:00ff10          the bytes of a struct parameter
+    tma:0:box=64,128      a tensor map over the buffer of parameter 0; tma:in:F.npy:box=... and
+                          tma:out:SHAPE:DTYPE:F.npy:box=... are over buffers of their own
 
 Types are PTX's. Those that ``.npy`` cannot hold travel as raw words of the same width: ``u16`` for
 bf16, ``u8`` for FP8 and the narrower formats. A buffer that is only written starts as all ones (NaN
@@ -22,12 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab import formats
-from mmalab.errors import UnsupportedInstruction, UsageError
+from mmalab.cli.tensor_maps import KEYS, over, split
+from mmalab.errors import UsageError
 
 __all__ = ["Argument", "read_argument", "word_type"]
 
 _WHERE = "mmalab run --arg"
-_SPECS = ("in:F.npy", "out:SHAPE:DTYPE:F.npy", "inout:F.npy:G.npy", "TYPE:NUMBER", "bytes:HEX")
+_MAP_SPECS = ("tma:N:box=64,128", "tma:in:F.npy:box=64,128",
+              "tma:out:SHAPE:DTYPE:F.npy:box=64,128")
+_SPECS = ("in:F.npy", "out:SHAPE:DTYPE:F.npy", "inout:F.npy:G.npy", "TYPE:NUMBER", "bytes:HEX",
+          *_MAP_SPECS)
 
 #: NumPy's own types by PTX name.
 _NUMPY = {
@@ -46,6 +52,8 @@ class Argument:
 
     value: Any
     output: Path | None = None
+    #: What is written, where that is not the value itself: the array of a tensor map.
+    array: NDArray[Any] | None = None
 
     def save(self) -> None:
         """Write the buffer to its file.
@@ -58,7 +66,7 @@ class Argument:
         try:
             # Through a handle: np.save would add .npy to a name without it.
             with self.output.open("wb") as file:
-                np.save(file, self.value)
+                np.save(file, self.value if self.array is None else self.array)
         except OSError as failed:
             raise UsageError(str(self.output), f"cannot be written: {failed.strerror}",
                              where=_WHERE) from None
@@ -98,8 +106,7 @@ def read_argument(spec: str, folder: Path) -> Argument:
     if word == "bytes":
         return Argument(_hex(spec, rest))
     if word == "tma":
-        raise UnsupportedInstruction(f"--arg {spec}", "tensor maps come with the Hopper layer",
-                                     where=_WHERE)
+        return _own_map(spec, rest, folder)
     return Argument(_number(spec, word, rest))
 
 
@@ -166,5 +173,45 @@ def _number(spec: str, dtype: str, text: str) -> Any:
 
 
 def read_arguments(specs: Sequence[str], folder: Path) -> list[Argument]:
-    """All parameters in order; nothing is written before the run."""
-    return [read_argument(spec, folder) for spec in specs]
+    """All parameters in order; nothing is written before the run.
+
+    Raises:
+        UsageError: as :func:`read_argument`, and for ``tma:N`` without a buffer in parameter N.
+    """
+    found: list[Argument | None] = [
+        None if _refers(spec) else read_argument(spec, folder) for spec in specs]
+    return [_map_over(spec, found) if argument is None else argument
+            for spec, argument in zip(specs, found, strict=True)]
+
+
+# --- tensor maps ----------------------------------------------------------------------------------
+
+def _refers(spec: str) -> bool:
+    """Whether the argument is a map over the buffer of another one."""
+    word, _, rest = spec.partition(":")
+    return word == "tma" and rest.partition(":")[0] not in ("in", "out")
+
+
+def _map_over(spec: str, arguments: Sequence[Argument | None]) -> Argument:
+    (number, *more), options = split(spec.partition(":")[2])
+    known = [str(i) for i, one in enumerate(arguments)
+             if one is not None and isinstance(one.value, np.ndarray)]
+    if more:
+        raise UsageError(f"--arg {spec}", f"{more[0]!r} is no field of a tensor map",
+                         legal=[f"{key}=..." for key in KEYS], where=_WHERE)
+    if number not in known:
+        raise UsageError(f"--arg {spec}", f"parameter {number} is no buffer",
+                         legal=[f"tma:{n}:box=..." for n in known] or "tma:in:F.npy:box=...",
+                         where=_WHERE)
+    buffer = arguments[int(number)]
+    return Argument(over(buffer.value if buffer else None, options))
+
+
+def _own_map(spec: str, rest: str, folder: Path) -> Argument:
+    parts, options = split(rest)
+    if parts[0] == "in" and len(parts) == 2:
+        return Argument(over(_load(parts[1], folder), options))
+    if parts[0] == "out" and len(parts) == 4:
+        held = _out(spec, ":".join(parts[1:]))
+        return Argument(over(held.value, options, dtype=parts[2]), held.output, held.value)
+    raise UsageError(f"--arg {spec}", "is no tensor map", legal=_MAP_SPECS, where=_WHERE)

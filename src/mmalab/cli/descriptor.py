@@ -1,4 +1,4 @@
-"""``mmalab descriptor smem|instr VALUE | --encode KEY=VALUE ...``: words explained, words made.
+"""``mmalab descriptor smem|instr|tensormap VALUE | --encode KEY=VALUE ...``: words explained, made.
 
 Each kind of descriptor is a module beside this one with a function :data:`Reader`; what is printed
 is made here.

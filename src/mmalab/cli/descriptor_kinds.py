@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mmalab.cli.numbers import numbers
+from mmalab.cli.tensor_maps import describe, make_map
 from mmalab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -172,5 +173,27 @@ def _instr(values: list[str], options: Options) -> dict[str, Any]:
     return found
 
 
+# --- tensor maps ----------------------------------------------------------------------------------
+
+#: Bytes of a tensor map, and those that the chip reads.
+_MAP_BYTES, _READ_BYTES = 128, 64
+
+
+def _tensormap(values: list[str], options: Options) -> dict[str, Any]:
+    if options.encode:
+        made, address = make_map(_pairs(values))
+        return describe(made.encode(address))
+    text = "".join(values).removeprefix("0x")
+    try:
+        data = bytes.fromhex(text)
+    except ValueError:
+        data = b""
+    if len(data) not in (_MAP_BYTES, _READ_BYTES):
+        raise UsageError(f"{len(text)} hexadecimal digits", "a tensor map has 128 bytes, of which"
+                         " the chip reads 64", legal="256 or 128 digits, in memory order, or"
+                         " --encode KEY=VALUE ...", where=_WHERE)
+    return describe(data.ljust(_MAP_BYTES, b"\0"))
+
+
 #: By what stands behind ``mmalab descriptor``.
-KINDS: dict[str, Reader] = {"smem": _smem, "instr": _instr}
+KINDS: dict[str, Reader] = {"smem": _smem, "instr": _instr, "tensormap": _tensormap}

@@ -25,8 +25,9 @@ def run(
     shared: Annotated[int, typer.Option(help="bytes of dynamic shared memory")] = 0,
     arg: Annotated[list[str] | None, typer.Option(
         help="a parameter, in order: in:F.npy, out:SHAPE:DTYPE:F.npy (starts as all ones, NaN), "
-             "inout:F.npy:G.npy, s32:5, f32:1.5, bytes:HEX; types as in PTX; bf16 files hold u16 "
-             "words, FP8 files u8 words")] = None,
+             "inout:F.npy:G.npy, s32:5, f32:1.5, bytes:HEX, tma:N:box=64,128:swizzle=128B (a map "
+             "over the buffer of parameter N); types as in PTX; bf16 files hold u16 words, FP8 "
+             "files u8 words")] = None,
     target: Annotated[str | None, typer.Option(help="whose arithmetic; the module's own")] = None,
     numerics: Annotated[str, typer.Option(help="exact or fast")] = "exact",
     schedule: Annotated[str, typer.Option(help="eager, lazy, or a seed")] = "eager",
