@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -91,13 +92,31 @@ def test_the_ledger_is_drawn(mmalab) -> None:
 
 
 def test_pictures(mmalab, tmp_path: Path) -> None:
-    """--svg writes a picture of the ledger, of the allocator and of the decode curve."""
+    """--svg draws ledger, allocator, decode curve, shared memory and occupancy; --roofline too."""
     asked = {"ledger": ["tmem", "--mma", "128x256"], "curve": ["decode", "--rows", "8"],
-             "pool": ["tmem", "--mma", "128x128", "--ctas", "6"]}
+             "pool": ["tmem", "--mma", "128x128", "--ctas", "6"],
+             "shared": ["smem", "--tile", "128x256x64", "--target", "sm_90a"],
+             "bars": ["occupancy", "--registers", "168", "--threads", "384", "--target", "sm_90a"]}
     for name, words in asked.items():
         path = tmp_path / f"{name}.svg"
         assert mmalab("plan", *words, "--svg", path).code == 0
-        assert path.read_text().startswith("<svg ")
+        assert ET.fromstring(path.read_text()).tag.endswith("svg")  # noqa: S314
+    path = tmp_path / "roofline.svg"
+    words = ["decode", "--target", "sm_90a", "--roofline", path]
+    assert mmalab("plan", *words, "--n", 4096, "--k", 4096).code == 0
+    assert "knee at 206 rows" in path.read_text()
+    assert mmalab("plan", *words).code == 2
+
+
+@pytest.mark.parametrize("words", [words for words in FITS if words[0] != "chips"], ids=" ".join)
+def test_every_answer_names_its_formula_and_source(mmalab, words: list[str]) -> None:
+    """The last two lines of the text; two fields of a JSON object."""
+    lines = mmalab("plan", *words).out.splitlines()
+    assert [line.split()[0] for line in lines[-2:]] == ["formula", "source"]
+    data = mmalab("plan", *words, "--json").json
+    if isinstance(data, dict):
+        assert data["formula"]
+        assert data["source"]
 
 
 def test_formats_on_ones_own_data(mmalab, tmp_path: Path) -> None:

@@ -37,9 +37,15 @@ from mmalab.plan.scale_orders import (
 )
 from mmalab.plan.support import ChipSupport, instructions, support
 
-__all__ = ["BLOCK_FORMATS", "SCALE_ORDERS", "BlockFormat", "ChipSupport", "DataError",
-           "FormatPlan", "block_format", "data_error", "format_plan", "identify_scale_order",
-           "name_of", "quantise", "scale_offset", "scale_test_pattern", "support"]
+__all__ = ["BLOCK_FORMATS", "FORMULA", "SCALE_ORDERS", "SOURCE", "BlockFormat", "ChipSupport",
+           "DataError", "FormatPlan", "block_format", "data_error", "format_plan",
+           "identify_scale_order", "name_of", "quantise", "scale_offset", "scale_test_pattern",
+           "support"]
+
+#: What the question rests on, in one line each.
+FORMULA = ("bits = element + scale / block; columns = 4 x ceil(rows / 128) x ceil(K / block / "
+           "4); error = rms(q(x) - x) / rms(x)")
+SOURCE = "OCP MX 1.0; PTX ISA, tcgen05 block scaling, cvt; the instruction table for the chips"
 
 
 @dataclass(frozen=True)

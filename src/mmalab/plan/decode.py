@@ -36,12 +36,16 @@ from mmalab.plan.chips import Chip, chip, chip_of
 from mmalab.plan.rates import published_peak
 from mmalab.plan.support import support
 
-__all__ = ["UNITS", "Decode", "Fill", "Grouped", "Roofline", "crossover", "decode", "fill",
-           "fill_table", "grouped", "knee", "roofline", "units_of"]
+__all__ = ["FORMULA", "SOURCE", "UNITS", "Decode", "Fill", "Grouped", "Roofline", "crossover",
+           "decode", "fill", "fill_table", "grouped", "knee", "roofline", "units_of"]
 
 _WHERE = "mmalab.plan.decode"
 #: Rows from decode to prefill.
 _SWEEP = (1, 8, 32, 128, 512, 2048, 8192)
+#: What the question rests on, in one line each.
+FORMULA = ("filled = rows / reserved; memory = (weights + activations + results) / bandwidth; "
+           "math = 2 M N K / peak; knee = peak x bytes per weight / (2 x bandwidth)")
+SOURCE = "PTX ISA, matrix shapes; data sheets (plan chips); lower bounds on time"
 
 
 @dataclass(frozen=True, slots=True)

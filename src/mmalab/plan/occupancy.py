@@ -37,11 +37,17 @@ from mmalab.plan.tmem import admitted
 if TYPE_CHECKING:
     from mmalab.ptx.kernel import Kernel
 
-__all__ = ["Compiled", "Occupancy", "every_target", "occupancy", "of_compiled", "of_kernel"]
+__all__ = ["FORMULA", "SOURCE", "Compiled", "Occupancy", "every_target", "occupancy",
+           "of_compiled", "of_kernel"]
 
 #: Quarters of the register file; each serves every fourth warp.
 _QUARTERS = 4
 _GUIDE = "CUDA C++ Programming Guide, compute capabilities"
+
+#: What the question rests on, in one line each.
+FORMULA = ("min of: CTAs of an SM, its warps / warps, 4 x floor(registers / 4 / up(32 R, 256)) / "
+           "warps, shared memory / up(bytes + 1024, 128), aligned allocations in 512 columns")
+SOURCE = f"{_GUIDE}; recorded answers of an H200's CUDA driver; PTX ISA, tcgen05.alloc"
 
 
 class Compiled(Protocol):

@@ -1,4 +1,5 @@
-"""Plans as SVG: the ledger of Tensor Memory, its allocator over time, the decode curve.
+"""Plans as SVG: the ledger of Tensor Memory, its allocator over time, shared memory, occupancy, the
+decode curve and the roofline.
 
 Plain text of the SVG language, with nothing outside the file: pages can take it in as it is.
 """
@@ -7,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from math import log10
 
-from mmalab.plan.decode import Fill
+from mmalab.plan.decode import Fill, Roofline
+from mmalab.plan.occupancy import Occupancy
 from mmalab.plan.pool import Simulation
+from mmalab.plan.smem import SharedLayout
 from mmalab.plan.tmem import Ledger
 
-__all__ = ["fill_svg", "ledger_svg", "pool_svg"]
+__all__ = ["fill_svg", "ledger_svg", "occupancy_svg", "pool_svg", "roofline_svg", "shared_svg"]
 
 _LEFT, _TOP, _SCALE = 70, 34, 1.5
 
@@ -115,3 +119,67 @@ def fill_svg(curve: Sequence[Fill], *, mark: int | None = None) -> str:
             parts.append(_label(float(x) + 8, float(y), f"{fill.rows} of {fill.reserved} rows"))
     return _page(_LEFT + width + 40, _TOP + height + 30,
                  f"{curve[0].unit}: rows filled of rows reserved, by batch", parts)
+
+
+def shared_svg(layout: SharedLayout) -> str:
+    """Bytes from left to right, a colour for each member, the limit of a CTA as a line."""
+    most = max(layout.limit, layout.bytes)
+    scale = 760 / most
+    hues: dict[str, int] = {}
+    parts = [_box(_LEFT, _TOP, layout.limit * scale, 60, "#eee")]
+    for member in layout.members:
+        name = member.name.partition("[")[0]
+        hue = _hue(hues.setdefault(name, len(hues)))
+        parts.append(_box(_LEFT + member.offset * scale, _TOP, max(0.5, member.bytes * scale), 60,
+                          hue, member.name))
+    edge = _LEFT + layout.limit * scale
+    ends = f'x1="{edge:g}" y1="{_TOP - 6}" x2="{edge:g}" y2="{_TOP + 66}"'
+    parts += [f'<line {ends} stroke="#c31" stroke-width="2"/>',
+              _label(edge, _TOP + 82, f"{layout.limit:,}", "middle"), _label(_LEFT, _TOP + 82, "0")]
+    title = f"{layout.bytes:,} of {layout.limit:,} bytes of a CTA on {layout.target}"
+    return _page(_LEFT + 800, _TOP + 96, title, parts)
+
+
+def occupancy_svg(found: Occupancy) -> str:
+    """A bar for each resource: what the resident CTAs take of it, the binding ones in red."""
+    parts = []
+    for row, (name, count) in enumerate(found.limits.items()):
+        top = _TOP + 26 * row
+        colour = "#d66" if name in found.binding else "#7ad"
+        parts += [_label(_LEFT + 40, top + 15, name, "end"),
+                  _box(_LEFT + 48, top, 400, 20, "#f4f4f4"),
+                  _box(_LEFT + 48, top, 400 * found.used[name], 20, colour),
+                  _label(_LEFT + 456, top + 15, f"{100 * found.used[name]:.0f} %, {count} CTAs")]
+    title = f"{found.target}: {found.ctas} CTAs, {found.warps} of {found.warp_slots} warps"
+    return _page(_LEFT + 640, _TOP + 26 * len(found.limits) + 16, title, parts)
+
+
+def roofline_svg(sweep: Sequence[Roofline]) -> str:
+    """Seconds by memory and by arithmetic against rows, both axes logarithmic; the knee marked."""
+    width, height = 640, 260
+    low, high = log10(sweep[0].rows), log10(sweep[-1].rows)
+    seconds = [time for line in sweep for time in (line.memory_seconds, line.math_seconds)]
+    bottom, top = log10(min(seconds)), log10(max(seconds))
+
+    def at(rows: float, time: float) -> str:
+        x = (log10(rows) - low) / (high - low or 1)
+        return f"{_LEFT + x * width:.1f},{_TOP + (top - log10(time)) / (top - bottom) * height:.1f}"
+
+    parts = [_box(_LEFT, _TOP, width, height, "#f4f4f4")]
+    for name, colour in (("memory", "#2266aa"), ("math", "#cc3311")):
+        times = [getattr(line, f"{name}_seconds") for line in sweep]
+        points = " ".join(at(line.rows, time) for line, time in zip(sweep, times, strict=True))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" '
+                     'stroke-width="2"/>')
+        x, y = at(sweep[-1].rows, times[-1]).split(",")
+        parts.append(_label(float(x) + 4, float(y) + 4, name))
+    parts += [_label(float(at(line.rows, seconds[0]).split(",")[0]), _TOP + height + 16,
+                     str(line.rows), "middle") for line in sweep]
+    for time in (min(seconds), max(seconds)):
+        text = f"{1e6 * time:,.0f} us" if time > 1e-5 else f"{1e6 * time:.2g} us"
+        parts.append(_label(_LEFT - 4, float(at(sweep[0].rows, time).split(",")[1]) + 4, text,
+                            "end"))
+    first = sweep[0]
+    title = (f"rows x {first.n} x {first.k}, {first.format} weights, {first.math} products on "
+             f"{first.chip}: knee at {first.knee:.0f} rows")
+    return _page(_LEFT + width + 70, _TOP + height + 30, title, parts)

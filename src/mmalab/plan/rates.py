@@ -20,8 +20,12 @@ from mmalab.errors import UsageError
 from mmalab.isa import Evidence
 from mmalab.plan.chips import CHIPS, Chip, Published, chip
 
-__all__ = ["Identity", "Plausibility", "identities", "peak", "plausible", "published_peak",
-           "register_file_ratio", "tensor_clocks"]
+__all__ = ["FORMULA", "SOURCE", "Identity", "Plausibility", "identities", "peak", "plausible",
+           "published_peak", "register_file_ratio", "tensor_clocks"]
+
+#: What the question rests on, in one line each.
+FORMULA = "SMs x operations per SM and clock x clock; sparse figures count zeros: twice the dense"
+SOURCE = "data sheets and whitepapers by chip (plan chips NAME)"
 
 
 def peak(on: str | Chip, dtype: str, acc: str = "", *, clock: float | None = None,

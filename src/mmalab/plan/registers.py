@@ -28,11 +28,16 @@ from mmalab.errors import UsageError
 from mmalab.plan.aligned import aligned
 from mmalab.plan.misfit import Misfit
 
-__all__ = ["Accumulators", "Drain", "RegisterSplit", "accumulators", "drain", "setmaxnreg_split"]
+__all__ = ["FORMULA", "SOURCE", "Accumulators", "Drain", "RegisterSplit", "accumulators", "drain",
+           "setmaxnreg_split"]
 
 #: Registers of a thread, and of an SM: the same on every chip since Volta.
 _PER_THREAD, _PER_SM = 255, 65536
 _WARPGROUP = 128
+#: What the question rests on, in one line each.
+FORMULA = ("accumulators: count x M x N x bits / 32 / threads <= 255; drain: N + 6; setmaxnreg: "
+           "sum of the groups <= registers at the launch x groups <= 65536 / threads")
+SOURCE = "PTX ISA, .maxnreg, tcgen05.ld, setmaxnreg; ptxas 12.9 and 13.5"
 #: What ptxas needs beside the data of a drain: addresses, the barrier's phase.
 _DRAIN_OVERHEAD = 6
 #: The fewest registers that a kernel is given.

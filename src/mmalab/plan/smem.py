@@ -37,11 +37,15 @@ from mmalab.plan.misfit import Misfit
 from mmalab.plan.scale_orders import padded_scales
 from mmalab.plan.swizzle import SwizzleSearch, swizzle_search
 
-__all__ = ["Member", "Placed", "SharedLayout", "StagePlan", "capacity", "max_stages",
-           "shared_layout", "stage_plan"]
+__all__ = ["FORMULA", "SOURCE", "Member", "Placed", "SharedLayout", "StagePlan", "capacity",
+           "max_stages", "shared_layout", "stage_plan"]
 
 _GUIDE = "CUDA C++ Programming Guide, compute capabilities"
 _WHERE = "mmalab.plan.smem"
+#: What the question rests on, in one line each.
+FORMULA = ("stages x (M + N) x K x bits / 8, each tile at 8 spans of its swizzle, + scales in "
+           "tiles of 512 bytes + 16 bytes of mbarriers a stage + epilogue <= bytes of a CTA")
+SOURCE = f"{_GUIDE}; PTX ISA, tensor swizzling modes"
 #: Span of each hardware swizzle in bytes; a tile begins at a multiple of 8 spans.
 _SPANS = {"128B": 128, "64B": 64, "32B": 32}
 #: The most stages that anybody asks for.

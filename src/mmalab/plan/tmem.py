@@ -49,9 +49,16 @@ from mmalab.plan.misfit import Misfit
 from mmalab.plan.packing import Packing, Part, legal_size, pack, separate_columns
 from mmalab.plan.pool import Pool
 
-__all__ = ["Alternative", "Ledger", "Tile", "admitted", "ledger", "ledger_of", "parts_of"]
+__all__ = ["FORMULA", "SOURCE", "Alternative", "Ledger", "Tile", "admitted", "ledger", "ledger_of",
+           "parts_of"]
 
 _ALLOC = "PTX ISA, tcgen05.alloc"
+
+#: What the question rests on, in one line each.
+FORMULA = ("D: N columns a stage (N/2 in layouts B and E, N/4 in G); scales: 4 x ceil(rows / "
+           "128) x ceil(K / block / 4); A: K x bits / 32; allocations: powers of two from 32 to "
+           "512")
+SOURCE = "PTX ISA, tcgen05.alloc, data path layouts, scale factors; CUTLASS tmem_frg, tmem_sf_frg"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,15 @@ from mmalab.plan.aligned import aligned
 from mmalab.plan.chips import Chip, chip
 from mmalab.plan.rates import published_peak, register_file_ratio
 
-__all__ = ["SHARED_BYTES_PER_CLOCK", "Traffic", "Width", "accumulator_bytes_per_flop",
-           "invariance", "operand_bytes_per_flop", "traffic"]
+__all__ = ["FORMULA", "SHARED_BYTES_PER_CLOCK", "SOURCE", "Traffic", "Width",
+           "accumulator_bytes_per_flop", "invariance", "operand_bytes_per_flop", "traffic"]
 
 #: Shared memory delivers 32 banks of 4 bytes in a clock.
 SHARED_BYTES_PER_CLOCK = 128
+#: What the question rests on, in one line each.
+FORMULA = ("accumulator: passes x 4 / (2 K) bytes per FLOP (4 / K); operands: (M + N) b / (2 M "
+           "N); x dense peak")
+SOURCE = "PTX ISA, matrix shapes; data sheets (plan chips); an upper bound, not a measurement"
 
 
 def accumulator_bytes_per_flop(k: int, *, accumulator_bytes: float = 4.0,

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from mmalab.cli.output import Json, print_json, say, table
+from mmalab.cli.output import Json, table
+from mmalab.cli.plan.answer import answer, record
 from mmalab.cli.plan.sizes import counts
+from mmalab.errors import UsageError
 from mmalab.plan import decode as model
 from mmalab.plan import pictures
 
@@ -29,6 +31,8 @@ def decode(
     curve: Annotated[bool, typer.Option("--curve", help="filled share of batches 1 to 256")]
         = False,
     svg: Annotated[Path | None, typer.Option(help="draw the curve into this file")] = None,
+    roofline: Annotated[Path | None, typer.Option(
+        help="draw seconds by memory and by math into this file")] = None,
     json: Json = False,
 ) -> None:
     """Plan one decode step: what each instruction class reserves, what the memory allows."""
@@ -38,18 +42,20 @@ def decode(
               for unit, how in model.units_of(target)] if experts else []
     if svg:
         svg.write_text(pictures.fill_svg(found.curve, mark=rows * speculative), encoding="utf-8")
-    if json:
-        print_json({**found.as_dict(), "experts": [
-            {**{name: getattr(g, name) for name in g.__dataclass_fields__}, "filled": g.filled,
-             "filled_worst_case": g.filled_worst_case} for g in groups]})
-        return
-    say(found.table())
+    if roofline:
+        if not found.sweep:
+            raise UsageError("--roofline", "needs the weights' size", legal="--n 4096 --k 4096")
+        roofline.write_text(pictures.roofline_svg(found.sweep), encoding="utf-8")
+    lines = [found.table()]
     if groups:
-        say("", table([(g.unit, g.arrangement, g.reserved, f"{100 * g.filled:.0f} %",
-                        g.worst_case, f"{100 * g.filled_worst_case:.0f} %") for g in groups],
-                      ("experts by", "tokens", "reserved", "filled", "worst case", "filled")))
+        cells = [(g.unit, g.arrangement, g.reserved, f"{100 * g.filled:.0f} %", g.worst_case,
+                  f"{100 * g.filled_worst_case:.0f} %") for g in groups]
+        lines += ["", table(cells, ("experts by", "tokens", "reserved", "filled", "worst case",
+                                    "filled"))]
     if curve:
         steps = [1, 2, 4, 8, 16, 32, 48, 64, 65, 96, 128, 129, 192, 256]
-        say("", table([(f.rows, f.reserved, f"{100 * f.filled:.1f} %") for f in
-                       (found.curve[step - 1] for step in steps)],
-                      ("batch", "reserved", "filled")))
+        shown = [found.curve[step - 1] for step in steps]
+        lines += ["", table([(f.rows, f.reserved, f"{100 * f.filled:.1f} %") for f in shown],
+                            ("batch", "reserved", "filled"))]
+    experts_data = [record(g, "filled", "filled_worst_case") for g in groups]
+    answer("\n".join(lines), {**found.as_dict(), "experts": experts_data}, model, json=json)

@@ -9,7 +9,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from mmalab.cli.output import Json, print_json, say, table
+from mmalab.cli.output import Json, table
+from mmalab.cli.plan.answer import answer
 from mmalab.errors import UsageError
 from mmalab.plan import block_formats as model
 
@@ -33,20 +34,16 @@ def formats(
     names = list(model.BLOCK_FORMATS) if name is None else [name]
     plans = [model.format_plan(one, rows=rows, cols=cols, data=values, policy=policy,
                                targets=target or ()) for one in names]
-    if json:
-        found = [plan.as_dict() for plan in plans]
-        print_json(found[0] if name else found)
-        return
     if name:
-        say(plans[0].table())
+        answer(plans[0].table(), plans[0].as_dict(), model, json=json)
         return
-    say(table([(p.format.name, f"{p.bits_per_element:g}", f"{p.bytes:,}",
-                p.scale_columns or "-", "/".join(map(str, dict.fromkeys(p.k.values()))),
-                f"{p.largest:g}", f"{100 * p.half_ulp:.3g} %",
-                "-" if p.error is None else f"{100 * p.error.relative_rms:.3g} %",
-                " ".join(row.target for row in p.support if row.how == "native")) for p in plans],
-              ("format", "bits", "bytes", "columns", "K", "largest", "half ulp", "error",
-               "native on")))
+    cells = [(p.format.name, f"{p.bits_per_element:g}", f"{p.bytes:,}", p.scale_columns or "-",
+              "/".join(map(str, dict.fromkeys(p.k.values()))), f"{p.largest:g}",
+              f"{100 * p.half_ulp:.3g} %",
+              "-" if p.error is None else f"{100 * p.error.relative_rms:.3g} %",
+              " ".join(row.target for row in p.support if row.how == "native")) for p in plans]
+    head = ("format", "bits", "bytes", "columns", "K", "largest", "half ulp", "error", "native on")
+    answer(table(cells, head), [plan.as_dict() for plan in plans], model, json=json)
 
 
 def _read(path: Path) -> NDArray[np.float64]:

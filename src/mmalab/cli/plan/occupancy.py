@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-from mmalab.cli.output import Json, print_json, say, table
-from mmalab.cli.plan.sizes import counts, finish
+from mmalab.cli.output import Json, table
+from mmalab.cli.plan.answer import answer, record
+from mmalab.cli.plan.sizes import counts
 from mmalab.errors import UsageError
 from mmalab.plan import occupancy as model
+from mmalab.plan import pictures
 
 __all__ = ["occupancy"]
 
@@ -25,6 +27,7 @@ def occupancy(
     tmem: Annotated[str, typer.Option(help="columns of each allocation: 256 or 256,32")] = "",
     barriers: Annotated[int, typer.Option(help="named barriers")] = 0,
     target: Annotated[str | None, typer.Option(help="a chip; without it, every chip")] = None,
+    svg: Annotated[Path | None, typer.Option(help="draw the shares into this file")] = None,
     json: Json = False,
 ) -> None:
     """Count the CTAs that fit on one SM: registers, shared memory, warps, CTAs, Tensor Memory."""
@@ -40,25 +43,16 @@ def occupancy(
     if target is None:
         found = model.every_target(registers=registers, shared=shared, threads=threads,
                                    tmem=columns, barriers=barriers)
-        if json:
-            print_json([_plain(row) for row in found])
-            return
-        say(table([(row.target, row.ctas, f"{row.warps}/{row.warp_slots}", ", ".join(row.binding),
-                    row.misfit.given if row.misfit else "") for row in found],
-                  ("target", "CTAs", "warps", "binds", "does not fit")))
+        rows = [(row.target, row.ctas, f"{row.warps}/{row.warp_slots}", ", ".join(row.binding),
+                 row.misfit.given if row.misfit else "") for row in found]
+        answer(table(rows, ("target", "CTAs", "warps", "binds", "does not fit")),
+               [record(row, "share") for row in found], model, json=json)
         return
     one = model.occupancy(registers=registers, shared=shared, threads=threads, target=target,
                           tmem=columns, barriers=barriers)
-    if json:
-        print_json(_plain(one))
-    else:
-        say(one.table())
-    finish([one.misfit is None])
-
-
-def _plain(found: model.Occupancy) -> dict[str, object]:
-    return {**{name: getattr(found, name) for name in found.__dataclass_fields__},
-            "share": found.share}
+    if svg:
+        svg.write_text(pictures.occupancy_svg(one), encoding="utf-8")
+    answer(one.table(), record(one, "share"), model, json=json, fits=one.misfit is None)
 
 
 def _compiled(path: Path, entry: str | None) -> tuple[int, int, int, str]:

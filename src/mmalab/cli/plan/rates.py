@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mmalab.cli.output import Json, print_json, say, table
-from mmalab.cli.plan.sizes import finish
+from mmalab.cli.output import Json, table
+from mmalab.cli.plan.answer import answer, record
 from mmalab.errors import UsageError
 from mmalab.plan import rates as model
 
@@ -29,23 +29,17 @@ def rates(
         if on is None:
             raise UsageError("a measured figure", "needs a chip", legal="--on H200")
         found = model.plausible(measured, dtype, on, acc, clock=clock)
-        if json:
-            print_json({**{n: getattr(found, n) for n in found.__dataclass_fields__},
-                        "share": found.share})
-        else:
-            say(f"{found.tflops:g} T/s {found.dtype}.{found.acc} on {found.chip} at "
-                f"{found.clock:g} MHz: {found.per_clock:.0f} operations per SM and clock",
+        text = (f"{found.tflops:g} T/s {found.dtype}.{found.acc} on {found.chip} at "
+                f"{found.clock:g} MHz: {found.per_clock:.0f} operations per SM and clock\n"
                 f"{found.verdict}: {found.why}")
-        finish([found.verdict == "plausible"])
+        answer(text, record(found, "share"), model, json=json, fits=found.verdict == "plausible")
         return
     rows = model.identities(on)
-    if json:
-        print_json([{**{n: getattr(row, n) for n in row.__dataclass_fields__},
-                     "ratio": row.ratio, "sparse_factor": row.sparse_factor} for row in rows])
-        return
-    say(table([(row.chip, f"{row.dtype}.{row.acc}", row.sms, row.per_clock, f"{row.clock:.0f}",
-                f"{row.computed:.1f}", f"{row.published:g}",
-                "-" if row.published_sparse is None else f"{row.published_sparse:g}",
-                f"{row.ratio:.4f}", row.evidence) for row in rows],
-              ("chip", "type", "SMs", "per SM and clock", "MHz", "product", "dense", "sparse",
-               "ratio", "rate is")))
+    cells = [(row.chip, f"{row.dtype}.{row.acc}", row.sms, row.per_clock, f"{row.clock:.0f}",
+              f"{row.computed:.1f}", f"{row.published:g}",
+              "-" if row.published_sparse is None else f"{row.published_sparse:g}",
+              f"{row.ratio:.4f}", row.evidence) for row in rows]
+    head = ("chip", "type", "SMs", "per SM and clock", "MHz", "product", "dense", "sparse",
+            "ratio", "rate is")
+    answer(table(cells, head), [record(row, "ratio", "sparse_factor") for row in rows], model,
+           json=json)

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from mmalab.cli.output import Json, print_json, say
-from mmalab.cli.plan.sizes import counts, finish, sizes
+from mmalab.cli.output import Json
+from mmalab.cli.plan.answer import answer
+from mmalab.cli.plan.sizes import counts, sizes
 from mmalab.errors import UsageError
 from mmalab.plan import registers as model
 
@@ -39,8 +40,5 @@ def registers(
     if not found:
         raise UsageError("plan registers", "needs something to plan",
                          legal="--mma 128x256, --drain 128, --setmaxnreg 40,232,232")
-    if json:
-        print_json(found)
-    else:
-        say(*map(str, found.values()))
-    finish([getattr(item, "misfit", None) is None for item in found.values()])
+    fits = all(getattr(item, "misfit", None) is None for item in found.values())
+    answer("\n".join(map(str, found.values())), found, model, json=json, fits=fits)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import typer
-
 from mmalab.errors import UsageError
 
-__all__ = ["counts", "finish", "sizes"]
+__all__ = ["counts", "sizes"]
 
 
 def sizes(option: str, text: str, least: int, most: int) -> tuple[int, ...]:
@@ -34,9 +30,3 @@ def counts(option: str, text: str) -> tuple[int, ...]:
     if not all(word.isdigit() for word in words):
         raise UsageError(f"{option} {text}", "is no list of numbers", legal="24,232,232")
     return tuple(map(int, words))
-
-
-def finish(fits: Sequence[bool]) -> None:
-    """End with exit code 1 when something does not fit."""
-    if not all(fits):
-        raise typer.Exit(1)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mmalab.cli.output import Json, print_json, say
-from mmalab.cli.plan.sizes import finish, sizes
+from mmalab.cli.output import Json
+from mmalab.cli.plan.answer import answer
+from mmalab.cli.plan.sizes import sizes
 from mmalab.errors import UsageError
+from mmalab.plan import pictures
 from mmalab.plan import smem as model
 
 __all__ = ["smem"]
@@ -27,6 +30,7 @@ def smem(
         = 0,
     member: Annotated[list[str] | None, typer.Option(
         help="a member instead of --tile: NAME:BYTES[:ALIGN][:stage]; repeat")] = None,
+    svg: Annotated[Path | None, typer.Option(help="draw the layout into this file")] = None,
     json: Json = False,
 ) -> None:
     """Lay the stages out, count padding, find the most stages and the conflict-free layout."""
@@ -34,11 +38,11 @@ def smem(
         members = [_member(text) for text in member]
         most = model.max_stages(members, target)
         layout = model.shared_layout(members, stages or most or 1, target)
-        if json:
-            print_json({"layout": layout, "max_stages": most, "fits": layout.fits})
-        else:
-            say(layout.table(), f"at most {most} stages")
-        finish([layout.fits])
+        if svg:
+            svg.write_text(pictures.shared_svg(layout), encoding="utf-8")
+        answer(f"{layout.table()}\nat most {most} stages",
+               {"layout": layout, "max_stages": most, "fits": layout.fits}, model, json=json,
+               fits=layout.fits)
         return
     if tile is None:
         raise UsageError("plan smem", "needs something to plan",
@@ -46,11 +50,9 @@ def smem(
     m, n, k = sizes("--tile", tile, 3, 3)
     plan = model.stage_plan(m, n, k, dtype, target=target, stages=stages, scales=scales,
                             epilogue=epilogue, cta_group=cta_group, pad=pad)
-    if json:
-        print_json(plan.as_dict())
-    else:
-        say(plan.table())
-    finish([plan.fits])
+    if svg:
+        svg.write_text(pictures.shared_svg(plan.layout), encoding="utf-8")
+    answer(plan.table(), plan.as_dict(), model, json=json, fits=plan.fits)
 
 
 def _member(text: str) -> model.Member:

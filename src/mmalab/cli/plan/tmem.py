@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from mmalab.cli.output import Json, print_json, say
+from mmalab.cli.output import Json
+from mmalab.cli.plan.answer import answer, record
 from mmalab.cli.plan.drawing import draw_ledger
-from mmalab.cli.plan.sizes import finish, sizes
+from mmalab.cli.plan.sizes import sizes
 from mmalab.errors import UsageError
 from mmalab.plan import pictures, pool
 from mmalab.plan import tmem as model
@@ -67,23 +68,16 @@ def tmem(
         return
     if svg:
         svg.write_text(pictures.ledger_svg(ledger), encoding="utf-8")
-    if json:
-        print_json(ledger.as_dict())
-    else:
+    if not json:
         draw_ledger(ledger)
-        say(ledger.table())
-    finish([ledger.fits])
+    answer(ledger.table(), ledger.as_dict(), model, json=json, fits=ledger.fits)
 
 
 def _simulate(scripts: list[pool.Script], *, permit: bool, svg: Path | None, json: bool) -> None:
     found = pool.simulate(scripts, permit=permit)
     if svg:
         svg.write_text(pictures.pool_svg(found), encoding="utf-8")
-    if json:
-        print_json(found)
-    else:
-        say(found.table())
-    finish([not found.findings])
+    answer(found.table(), record(found), model, json=json, fits=not found.findings)
 
 
 def _part(text: str) -> Part:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mmalab.cli.output import Json, print_json, say, table
+from mmalab.cli.output import Json, table
+from mmalab.cli.plan.answer import answer
 from mmalab.cli.plan.sizes import sizes
 from mmalab.plan import traffic as model
 
@@ -27,12 +28,11 @@ def traffic(
     found = model.traffic(m, n, dtype, on=on, k=k[0] if k else None, passes=passes,
                           cta_group=cta_group)
     widths = model.invariance(m, n, on=on)
-    if json:
-        print_json({**found.as_dict(), "invariance": widths})
-        return
-    say(found.table(), "", "every width of the chip, accumulator read and written once:")
-    say(table([(row.name, row.k, row.bits_k, f"{row.accumulator:.5g}", f"{row.peak / 1e12:,.0f}",
-                f"{row.accumulator_tb_s:.1f}", f"{row.operand_tb_s:.1f}",
-                "same" if row.holds else "differs") for row in widths],
-              ("type", "K", "bits", "B/FLOP", "T/s", "accumulator TB/s", "operands TB/s",
-               "accumulator")))
+    rows = [(row.name, row.k, row.bits_k, f"{row.accumulator:.5g}", f"{row.peak / 1e12:,.0f}",
+             f"{row.accumulator_tb_s:.1f}", f"{row.operand_tb_s:.1f}",
+             "same" if row.holds else "differs") for row in widths]
+    head = ("type", "K", "bits", "B/FLOP", "T/s", "accumulator TB/s", "operands TB/s",
+            "accumulator")
+    text = (f"{found.table()}\n\nevery width of the chip, accumulator read and written once:\n"
+            f"{table(rows, head)}")
+    answer(text, {**found.as_dict(), "invariance": widths}, model, json=json)
