@@ -18,7 +18,7 @@ from mmalab.claims.assembled import (
     releases,
     targets,
 )
-from mmalab.claims.compare import derived, same
+from mmalab.claims.compare import compiled, derived, same
 from mmalab.claims.model import Answer, Statement, answer, out_of_reach
 from mmalab.claims.probe import KINDS, WARP_MMA, WARPGROUP, Probe, body
 from mmalab.claims.registry import claim
@@ -308,18 +308,19 @@ def _prediction_1(_said: Statement) -> Answer:
     """Outside tcgen05 no record names Tensor Memory, and no assembler knows such a state space."""
     outside = [key for key in isa.forms("*") if not key.startswith("tcgen05")
                and re.search(r"tmem|tensor::memory", key)]
-    trials = {f"{op} {space}": body([f"{op}.{space}.u32 %r1, [%r2];" if op == "ld" else
-                                     f"{op}.{space}.u32 [%r2], %r1;"], version="8.8")
-              for op in ("ld", "st") for space in ("tmem", "tensor", "tmem::cta")}
-    trials["atom"] = body(["atom.tmem.add.u32 %r1, [%r2], 1;"], version="8.8")
-    taken = [f"{what} {release}" for what, text in trials.items()
-             for release, tried in builds(text, "sm_100a").items() if tried.accepted]
-    newest_chip = [chip for chip in targets(newest()) if chip.endswith("a")][-1]
+    trials = {f"{op} {space}": f"{op}.{space}.u32 {operands};"
+              for op, operands in (("ld", "%r1, [%r2]"), ("st", "[%r2], %r1"),
+                                   ("atom", "%r1, [%r2], 1"), ("red", "[%r2], 1"))
+              for space in ("tmem", "tensor", "tmem::cta", "shared::tensor")}
+    # On the newest chip that has Tensor Memory, in the newest PTX.
+    chip, version = "sm_107a", ".".join(map(str, highest_ptx(newest())))
+    taken = [f"{what} for {target}" for what, line in trials.items() for target in (chip, "sm_100a")
+             if build(body([line], version=version, target=target), target, newest()).accepted]
     return answer({"records outside tcgen05": outside, "accepted": taken},
                   derived(f"{len(isa.forms('*'))} spellings of the instruction table"),
-                  by_compilers(f"sm_100a (newest known: {newest_chip})"),
+                  compiled(f"ptxas {newest()} for sm_100a and {chip}, PTX {version}"),
                   must={"no record outside tcgen05 names it": not outside,
-                        "ld, st, atom have no such state space": not taken},
+                        "ld, st, atom, red have no such state space": not taken},
                   unchecked=f"the future: true of ptxas {newest()}; a newer one is asked again",
                   command="mmalab forms tcgen05")
 

@@ -174,8 +174,8 @@ def _ledger(_said: Statement) -> Answer:
                   must={"the accumulator takes half": parts["D"] == COLUMNS // 2,
                         "scales a few": sum(n for name, n in parts.items() if name != "D") < 32,
                         "the rest is free": found.columns < COLUMNS and found.fits},
-                  unchecked="two accumulators and scales do not fit: "
-                            + str(ledger(128, 256, stages=2, scales="nvfp4").misfit),
+                  unchecked="two accumulators and scales: "
+                            + str(ledger(128, 256, stages=2, scales="nvfp4").misfit).split("\n")[0],
                   command="mmalab plan tmem --mma 128x256 --dtype e2m1 --scales nvfp4")
 
 
