@@ -12,7 +12,7 @@ import numpy as np
 from mmalab.bench.bed import Block, Graph, Regime
 from mmalab.bench.power import Reading
 from mmalab.bench.problem import Problem
-from mmalab.errors import ToolError
+from mmalab.bench.subject import Refused
 
 
 @dataclass
@@ -51,7 +51,7 @@ class FakeBed:
     def warm_up(self, subject: FakeSubject) -> float:
         """The estimate; a subject that refuses raises as cublasLt does."""
         if subject.refuses:
-            raise ToolError("cublasLtMatmul", "not supported (status 15)")
+            raise Refused("cublasLtMatmul", "not supported (status 15)")
         self._subjects[subject.name] = subject
         return subject.seconds
 

@@ -16,6 +16,7 @@ from mmalab.bench.power import Reading
 from mmalab.bench.problem import Problem
 from mmalab.bench.record import candidates_of, markdown, rows_of, save
 from mmalab.bench.select import select
+from mmalab.bench.subject import Refused
 from mmalab.bench.summary import steady
 from mmalab.bench.verify import Check
 from mmalab.errors import ToolError
@@ -95,7 +96,7 @@ def test_nothing_wrong_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong candidate is left out and its check kept; when all are wrong nothing runs."""
     def verify(arena: Any, subject: Any, seed: int) -> Check:
         if subject.name == "refuses":
-            raise ToolError("cublasLtMatmul", "not supported (status 15)")
+            raise Refused("cublasLtMatmul", "not supported (status 15)")
         wrong = "7 of 64 outputs were never written" if subject.name == "wrong" else ""
         return Check(subject.name, 0.0, 1e-3, 2304, 7 if wrong else 0, None, wrong)
 
@@ -116,7 +117,7 @@ def test_what_turns_wrong_under_load_is_no_result(monkeypatch: pytest.MonkeyPatc
         return Check(subject.name, 0.0, 1e-3, 4, 0, None, "" if seed == 1 else "4 samples differ")
 
     monkeypatch.setattr(module, "verify", verify)
-    with pytest.raises(ToolError, match="ours: 4 samples differ"):
+    with pytest.raises(ToolError, match="and is wrong now: 4 samples differ"):
         duel(FakeBed(PROBLEM), [FakeSubject("ours", 1e-3)], [],  # type: ignore[arg-type]
              Plan(1, 0), seed=1)
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from mmalab.bench.arena import Arena
 from mmalab.bench.problem import Problem
+from mmalab.bench.subject import Refused
 from mmalab.device.driver import gpu_library
 from mmalab.device.gpu import Gpu
 from mmalab.errors import ToolError, UsageError
@@ -91,12 +92,12 @@ class CublasLt:
         """One call.
 
         Raises:
-            ToolError: a status other than success.
+            Refused: a status other than success.
         """
         status = getattr(self._lib, function)(*arguments)
         if status:
             words = self._lib.cublasLtGetStatusString(status) or b"?"
-            raise ToolError(function, f"{words.decode()} (status {status})", where=_WHERE)
+            raise Refused(function, f"{words.decode()} (status {status})", where=_WHERE)
 
     # --- descriptions -------------------------------------------------------------------------
 
@@ -105,7 +106,7 @@ class CublasLt:
 
         Raises:
             UsageError: types that the library has no name for.
-            ToolError: it refuses them.
+            Refused: it does not know the combination.
         """
         compute = _COMPUTE.get((problem.dtype, problem.accumulate))
         if compute is None or problem.out not in _TYPES:
@@ -145,7 +146,7 @@ class CublasLt:
         """Enqueue one product of the operands at three device addresses.
 
         Raises:
-            ToolError: the library refuses.
+            Refused: the algorithm does not take them.
         """
         one, zero = description.scalars
         self.call("cublasLtMatmul", self._handle, description.product, ctypes.byref(one),

@@ -23,10 +23,9 @@ from mmalab.bench.cublaslt import CublasSubject
 from mmalab.bench.row import Row, make_kernel
 from mmalab.bench.select import Selection, select
 from mmalab.bench.statistics import order, ratio
-from mmalab.bench.subject import KernelSubject, Subject, problem_of
+from mmalab.bench.subject import KernelSubject, Refused, Subject, problem_of
 from mmalab.bench.summary import steady, summary
 from mmalab.bench.verify import Check, verify
-from mmalab.device.driver import DriverError
 from mmalab.device.gpu import Gpu, open_gpu
 from mmalab.device.launch import code_target
 from mmalab.errors import MmalabError, ToolError, UsageError
@@ -118,7 +117,8 @@ def _made(row: Row, chip: str) -> tuple[list[tuple[int, Kernel]], dict[int, str]
     if tools("ptxas"):
         # ptxas is a process of its own, and what it made is kept: all at once.
         with ThreadPoolExecutor() as threads:
-            list(threads.map(attempt, made, [partial(assembled, each) for each in made.values()]))
+            list(threads.map(attempt, list(made),
+                             [partial(assembled, each) for each in made.values()]))
     if not made:
         raise UsageError(row.title, "has no kernel: " + next(iter(refused.values())),
                          where="mmalab.bench.Row")
@@ -156,12 +156,12 @@ def duel(table: Bed, ours: Sequence[Subject], theirs: Sequence[Subject], plan: P
         watch(regime.name)
     # Once more on the chip as the timing has left it: a race may need the heat.
     own = {subject.name: subject for subject in sides["ours"].winners.values()}
-    record["checks_after"] = []
-    _right(table, list(own.values()), seed + 1, record["checks_after"])
-    if any(check["problem"] for check in record["checks_after"]):
-        raise ToolError(record["checks_after"][0]["subject"], "was right before it was timed, and "
-                        "wrong afterwards: " + record["checks_after"][0]["problem"],
-                        where="mmalab.bench.verify")
+    record["checks_after"] = [verify(table.arena, subject, seed + 1).as_dict()
+                              for subject in own.values()]
+    for check in record["checks_after"]:
+        if check["problem"]:
+            raise ToolError(check["subject"], "was right before it was timed, and is wrong now: "
+                            + check["problem"], where="mmalab.bench.verify")
     return record
 
 
@@ -176,10 +176,7 @@ def _right(table: Bed, subjects: Sequence[Subject], seed: int,
     for subject in subjects:
         try:
             check = verify(table.arena, subject, seed)
-        except ToolError as failed:
-            if isinstance(failed, DriverError):
-                raise
-            # An algorithm that refuses the operands is no contestant.
+        except Refused as failed:
             check = Check(subject.name, 0.0, 0.0, 0, 0, None, str(failed))
         checks.append(check.as_dict())
         if not check.problem:

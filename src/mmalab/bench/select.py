@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from mmalab.bench.bed import Bed, Graph, Regime
-from mmalab.bench.subject import Subject
-from mmalab.device.driver import DriverError
-from mmalab.errors import MmalabError, ToolError
+from mmalab.bench.subject import Refused, Subject
+from mmalab.errors import ToolError
 
 __all__ = ["Selection", "select"]
 
@@ -56,9 +55,7 @@ def select(bed: Bed, subjects: Sequence[S], regimes: Sequence[Regime], *, keep: 
         try:
             each = bed.warm_up(subject)
             running.append((subject, bed.fitting(subject, _LOOK_S, each)))
-        except DriverError:
-            raise
-        except MmalabError as failed:
+        except Refused as failed:
             rows[subject.name]["problem"] = str(failed)
     if not running:
         raise ToolError("the contestants", "none could be run",

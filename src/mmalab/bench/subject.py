@@ -20,11 +20,15 @@ from mmalab.bench.arena import Arena, OperandSet
 from mmalab.bench.problem import Problem
 from mmalab.device.launch import load
 from mmalab.device.tensor_maps import at_address
-from mmalab.errors import UsageError
+from mmalab.errors import ToolError, UsageError
 from mmalab.ptx.kernel import Kernel
 from mmalab.tensormap import TensorMap
 
-__all__ = ["KernelSubject", "Subject", "problem_of"]
+__all__ = ["KernelSubject", "Refused", "Subject", "problem_of"]
+
+
+class Refused(ToolError):
+    """A subject that does not take these operands, and has touched nothing."""
 
 
 class Subject(Protocol):
@@ -39,7 +43,12 @@ class Subject(Protocol):
         """What it is, as plain data for the record."""
 
     def enqueue(self, at: int) -> None:
-        """Put one product of operand set `at` onto the GPU's stream."""
+        """Put one product of operand set `at` onto the GPU's stream.
+
+        Raises:
+            Refused: it does not take these operands.
+            DriverError: the launch is refused.
+        """
 
 
 def problem_of(kernel: Kernel) -> Problem:
