@@ -29,25 +29,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mmalab import isa
 from mmalab.errors import UsageError
-from mmalab.isa.tensor_memory import (
-    COLUMNS,
-    DataPath,
-    Kind,
-    data_path,
-    kind_of,
-    legal_sizes,
-    metadata_columns,
-    operand_columns,
-    scale_columns,
-    shape_problem,
-)
+from mmalab.isa.tensor_memory import COLUMNS, legal_sizes
 from mmalab.plan.aligned import aligned
-from mmalab.plan.block_format_table import BLOCK_FORMATS, BlockFormat, block_format
+from mmalab.plan.block_format_table import BLOCK_FORMATS
 from mmalab.plan.misfit import Misfit
 from mmalab.plan.packing import Packing, Part, legal_size, pack, separate_columns
 from mmalab.plan.pool import Pool
+from mmalab.plan.tmem_tile import Tile, check_target, format_of, notes_of, parts_of
 
 __all__ = ["FORMULA", "SOURCE", "Alternative", "Ledger", "Tile", "admitted", "ledger", "ledger_of",
            "parts_of"]
@@ -59,52 +48,6 @@ FORMULA = ("D: N columns a stage (N/2 in layouts B and E, N/4 in G); scales: 4 x
            "128) x ceil(K / block / 4); A: K x bits / 32; allocations: powers of two from 32 to "
            "512")
 SOURCE = "PTX ISA, tcgen05.alloc, data path layouts, scale factors; CUTLASS tmem_frg, tmem_sf_frg"
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """What a kernel keeps in Tensor Memory.
-
-    M and N are the instruction's (a CTA pair: both CTAs together); `k` elements along K are there
-    at once, a multiple of the instruction's K (which it is when 0). `scale_stages`, `a_stages` are
-    buffers for scale factors and for an A operand; `epilogue` further columns.
-    """
-
-    m: int
-    n: int
-    format: BlockFormat
-    k: int = 0
-    stages: int = 1
-    cta_group: int = 1
-    scale_stages: int = 1
-    sparse: bool = False
-    ws: bool = False
-    a_stages: int = 0
-    epilogue: int = 0
-
-    @property
-    def kind(self) -> Kind:
-        """The ``.kind`` of the product."""
-        return kind_of(self.format.kind)
-
-    @property
-    def k_step(self) -> int:
-        """K of one instruction: of the dense kind, twice that for a sparse one; a later chip's (96)
-        where `k` is a multiple of that alone."""
-        usual = self.kind.k * (1 + self.sparse)
-        later = [] if self.sparse else [k for k, _ in self.kind.later_k]
-        return next((step for step in (usual, *later) if self.k % step == 0), usual)
-
-    @property
-    def path(self) -> DataPath:
-        """The layout of D."""
-        return data_path(self.m, self.n, cta_group=self.cta_group, sparse=self.sparse, ws=self.ws)
-
-    @property
-    def spelling(self) -> str:
-        """The PTX opcode."""
-        return self.kind.spelling(cta_group=self.cta_group, sparse=self.sparse, ws=self.ws,
-                                  block=self.format.block or 32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,60 +156,6 @@ class Ledger:
         }
 
 
-def parts_of(tile: Tile) -> tuple[Part, ...]:
-    """The parts of Tensor Memory that a tile needs on one SM.
-
-    Raises:
-        UsageError: no ``tcgen05.mma`` has this shape, type or K.
-    """
-    _check(tile)
-    path, k = tile.path, tile.k or tile.k_step
-    parts = [Part(f"D{stage}" if tile.stages > 1 else "D", path.columns(tile.n), half=path.half)
-             for stage in range(tile.stages)]
-    if tile.format.block:
-        scales = -(-k // tile.format.block)
-        for stage in range(tile.scale_stages):
-            number = str(stage) if tile.scale_stages > 1 else ""
-            parts += [
-                Part(f"SFA{number}", scale_columns(path.rows, scales), role="scales"),
-                Part(f"SFB{number}", scale_columns(tile.n // path.parts, scales), role="scales"),
-            ]
-    if tile.sparse:
-        parts.append(Part("metadata", metadata_columns(tile.kind.name) * (k // tile.k_step),
-                          role="metadata"))
-    stored = k // 2 if tile.sparse else k
-    parts += [Part(f"A{stage}" if tile.a_stages > 1 else "A",
-                   operand_columns(tile.kind.name, tile.format.element_bits, stored), role="A")
-              for stage in range(tile.a_stages)]
-    if tile.epilogue:
-        parts.append(Part("epilogue", tile.epilogue, role="epilogue"))
-    return tuple(parts)
-
-
-def _check(tile: Tile) -> None:
-    if not tile.format.kind:
-        raise UsageError(f"{tile.format}", "no tcgen05.mma takes it",
-                         legal=[row.name for row in BLOCK_FORMATS.values() if row.kind],
-                         where="PTX ISA, tcgen05.mma")
-    counts = (tile.stages - 1, tile.scale_stages - 1, tile.a_stages, tile.epilogue, tile.k)
-    if tile.cta_group not in (1, 2) or min(counts) < 0:
-        raise UsageError(
-            f"cta_group::{tile.cta_group}, {tile.stages} stages, {tile.scale_stages} of scales, "
-            f"{tile.a_stages} of A, {tile.epilogue} columns of epilogue, K = {tile.k}",
-            "cannot be", legal="cta_group 1 or 2, stages from 1, nothing negative",
-            where="mmalab.plan.tmem")
-    problem = shape_problem(tile.kind.name, tile.m, tile.n, cta_group=tile.cta_group,
-                            sparse=tile.sparse, ws=tile.ws)
-    if problem:
-        given, rule, near = problem
-        raise UsageError(given, rule, legal=near, where="PTX ISA, tcgen05 matrix shapes")
-    if tile.k % tile.k_step:
-        up = -(-tile.k // tile.k_step) * tile.k_step
-        raise UsageError(f"K = {tile.k}", f"is no multiple of the instruction's {tile.k_step}",
-                         legal=[f"K = {k}" for k in (up - tile.k_step, up) if k],
-                         where="PTX ISA, tcgen05 matrix shapes")
-
-
 def ledger(m: int, n: int, dtype: str | None = None, *, k: int | None = None, stages: int = 1,
            cta_group: int = 1, scales: str | None = None, scale_stages: int = 1,
            sparse: bool = False, ws: bool = False, a_stages: int = 0, epilogue: int = 0,
@@ -279,16 +168,16 @@ def ledger(m: int, n: int, dtype: str | None = None, *, k: int | None = None, st
     Raises:
         UsageError: no ``tcgen05.mma`` has this shape, type or scale, or `target` has none at all.
     """
-    tile = Tile(m, n, _format(dtype, scales), k or 0, stages, cta_group, scale_stages, sparse, ws,
+    tile = Tile(m, n, format_of(dtype, scales), k or 0, stages, cta_group, scale_stages, sparse, ws,
                 a_stages, epilogue)
     parts = parts_of(tile)
-    _check_target(tile, target)
+    check_target(tile, target)
     found = ledger_of(parts)
     alternatives = () if found.fits else tuple(_alternatives(tile))
     misfit = found.misfit
     if misfit and alternatives:
         misfit = Misfit(misfit.given, misfit.rule, _worded(alternatives), misfit.source)
-    return Ledger(parts, found.packing, found.separate, misfit, alternatives, tile, _notes(tile))
+    return Ledger(parts, found.packing, found.separate, misfit, alternatives, tile, notes_of(tile))
 
 
 def ledger_of(parts: Sequence[Part], *, capacity: int = COLUMNS) -> Ledger:
@@ -301,39 +190,6 @@ def ledger_of(parts: Sequence[Part], *, capacity: int = COLUMNS) -> Ledger:
         fix = ("phases that do not overlap, smaller parts",)
         misfit = Misfit(f"{most} columns", f"Tensor Memory has {capacity}", fix, _ALLOC)
     return Ledger(tuple(parts), packing, separate_columns(parts), misfit, capacity=capacity)
-
-
-def _format(dtype: str | None, scales: str | None) -> BlockFormat:
-    if scales is None:
-        return block_format(dtype or "f16")
-    chosen = block_format(scales)
-    if not chosen.block:
-        raise UsageError(f"scales {scales}", "has no block scales",
-                         legal=[row.name for row in BLOCK_FORMATS.values() if row.block],
-                         where="PTX ISA, tcgen05 block scaling")
-    if dtype is None or block_format(dtype).element == chosen.element:
-        return chosen
-    element = block_format(dtype).element
-    for row in BLOCK_FORMATS.values():
-        if (row.element, row.kind, row.block) == (element, chosen.kind, chosen.block):
-            return row
-    raise UsageError(f"{dtype} with {scales} scales", f"{scales} has elements of {chosen.element}",
-                     legal=[row.name for row in BLOCK_FORMATS.values()
-                            if row.block and row.element == element] or [chosen.element],
-                     where="PTX ISA, tcgen05 block scaling")
-
-
-def _check_target(tile: Tile, target: str) -> None:
-    has = isa.parse_targets(isa.find(tile.spelling).targets)
-    if isa.target(target).name not in has:
-        raise UsageError(f"{tile.spelling} on {target}", "is not in this target", legal=str(has),
-                         where="PTX ISA, tcgen05.mma")
-    for k, where in tile.kind.later_k:
-        if tile.k_step == k and target not in isa.parse_targets(where):
-            raise UsageError(f"K = {k} on {target}",
-                             f"{tile.kind.name} has K = {tile.kind.k} there",
-                             legal=f"K = {tile.kind.k}, or {where}",
-                             where="PTX ISA, tcgen05 matrix shapes")
 
 
 def _alternatives(tile: Tile) -> list[Alternative]:
@@ -374,21 +230,6 @@ def _try(tile: Tile, change: str, **changed: Any) -> Alternative | None:
 def _worded(alternatives: Sequence[Alternative]) -> tuple[str, ...]:
     return tuple(f"{item.change} ({item.columns}{' columns' * (not at)})"
                  for at, item in enumerate(alternatives))
-
-
-def _notes(tile: Tile) -> tuple[str, ...]:
-    notes = []
-    if tile.cta_group == 1 and tile.m == 128 and tile.n % 16 and not tile.ws:
-        notes.append(f"CUTLASS takes N in steps of 16 for M = 128; N = {tile.n} is the ISA's")
-    if tile.path.half:
-        notes.append("M = 64 uses 16 of every 32 lanes: two accumulators share columns "
-                     "(base lanes 0 and 16)")
-    if tile.cta_group == 2:
-        notes.append("both CTAs of the pair allocate the same columns, each on its own SM")
-    if tile.k_step in (96, 128) and tile.format.block:
-        notes.append(f"the layout of scales for K = {tile.k_step} is only drawn in the manual: "
-                     "columns inferred")
-    return tuple(notes)
 
 
 def admitted(columns: int | Sequence[int], *, capacity: int = COLUMNS) -> int:
