@@ -13,6 +13,7 @@ HARD           edges that the documents promise (H of the ordering model)
 PRACTISED      H and what hardware and the large libraries rely on (P): lanes in lockstep
 SCOPELESS      H if every scope were wide enough; only finds words for ``scope-too-narrow``
 EXECUTION      order in time along any synchronisation, relaxed ones included (X)
+TIME           X, and from the warps that issue a product to whoever sees its end
 FENCED_*       what the observer has fenced at a scope, so that relaxed writes may publish it
 OFFERED_*      what relaxed reads brought, so that a later fence at a scope may accept it
 PROXY_*        what a fence.proxy.async made known to the async proxy: shared, global (F)
@@ -59,6 +60,7 @@ __all__ = [
     "RELATIONS",
     "SCOPELESS",
     "SOFT",
+    "TIME",
     "Clocks",
     "Knowledge",
     "Level",
@@ -91,8 +93,8 @@ class Level(IntEnum):
 
 
 LEVELS = len(Level)
-HARD, PRACTISED, SCOPELESS, EXECUTION = range(4)
-FENCED_HARD = 4
+HARD, PRACTISED, SCOPELESS, EXECUTION, TIME = range(5)
+FENCED_HARD = 5
 FENCED_PRACTISED = FENCED_HARD + LEVELS
 OFFERED_HARD = FENCED_PRACTISED + LEVELS
 OFFERED_PRACTISED = OFFERED_HARD + LEVELS
@@ -100,13 +102,13 @@ OFFERED_SCOPELESS = OFFERED_PRACTISED + LEVELS
 PROXY_SHARED, PROXY_GLOBAL, INITIALISED, MAPS = range(OFFERED_SCOPELESS + 1, OFFERED_SCOPELESS + 5)
 RELATIONS = MAPS + 1
 #: Rows in which a lane's own epochs count without any synchronisation.
-ORDER = (HARD, PRACTISED, SCOPELESS, EXECUTION)
+ORDER = (HARD, PRACTISED, SCOPELESS, EXECUTION, TIME)
 _OFFERED = tuple(range(OFFERED_HARD, OFFERED_SCOPELESS + 1))
 #: Rows that say which of the known epochs were fenced. They prove nothing without HARD or
 #: PRACTISED, so they travel along every synchronisation, relaxed or too narrow.
 CARRIED = (PROXY_SHARED, PROXY_GLOBAL, INITIALISED, MAPS)
 #: Rows that all lanes of a converged group share: lockstep moves them, memory order does not.
-SOFT = (PRACTISED, EXECUTION, *_OFFERED, *CARRIED)
+SOFT = (PRACTISED, EXECUTION, TIME, *_OFFERED, *CARRIED)
 
 _SCOPES = {"cta": Level.CTA, "cluster": Level.CLUSTER, "gpu": Level.GPU, "sys": Level.GPU}
 
@@ -254,7 +256,8 @@ def routes(*, releasing: bool, acquiring: bool, write_level: Level, read_level: 
             SCOPELESS: FENCED_HARD + Level.CTA,
         }
     if write_level < distance or (acquiring and read_level < distance):
-        published = {row: published[row] for row in (SCOPELESS, EXECUTION, *_OFFERED, *CARRIED)}
+        published = {row: published[row] for row in (SCOPELESS, EXECUTION, TIME, *_OFFERED,
+                                                 *CARRIED)}
     if acquiring:
         return tuple(published.items())
     return tuple(_parked(published, distance, reaches=read_level >= distance))
@@ -264,6 +267,7 @@ def _parked(published: dict[int, int], distance: Level, *, reaches: bool,
             ) -> Iterator[tuple[int, int]]:
     """Rows that a relaxed read moves."""
     yield EXECUTION, published[EXECUTION]
+    yield TIME, published[TIME]
     yield OFFERED_SCOPELESS, published[SCOPELESS]
     for row in (*_OFFERED, *CARRIED):
         yield row, published[row]

@@ -24,6 +24,7 @@ from mmalab.sanitizer.clocks import (
     ORDER,
     PRACTISED,
     RELATIONS,
+    TIME,
     Clocks,
     Knowledge,
     absorbed,
@@ -35,7 +36,7 @@ from mmalab.sanitizer.clocks import (
 __all__ = ["LOCKSTEP", "Gathering", "Known", "Snapshot", "near_lanes"]
 
 #: Relations in which the lanes of a converged group know each other's epochs.
-LOCKSTEP = (PRACTISED, EXECUTION, *CARRIED)
+LOCKSTEP = (PRACTISED, EXECUTION, TIME, *CARRIED)
 
 
 class Known(Protocol):
@@ -101,39 +102,42 @@ class Gathering:
 
     def learn(self, cta: int, row: int, lane: int, clock: int) -> None:
         """Take in one epoch of an agent: it is done."""
-        mine = self._parts.get(cta)
-        if mine is None:
-            mine = self._parts[cta] = np.zeros((RELATIONS, row + 1, LANES), np.uint32)
-        elif row >= mine.shape[1]:
-            mine = self._parts[cta] = grown(mine, row + 1)
+        mine = self._grown_part(cta, row + 1)
         rows = slice(0, len(ORDER))
         mine[rows, row, lane] = np.maximum(mine[rows, row, lane], clock)
 
-    def add_executed(self, source: Known, mask: int) -> None:
-        """Take in the order in time of the lanes in `mask`: an operation ends after its issue."""
+    def add_executed(self, source: Known, mask: int, relations: tuple[int, ...]) -> None:
+        """Take in the lanes in `mask` in these relations only: an operation ends after its issue.
+
+        `relations` are EXECUTION and TIME, or one of them.
+        """
+        rows = list(relations)
         for lanes, knowledge in source.parts:
-            if not lanes & mask:
-                continue
-            for cta, theirs in knowledge.parts.items():
-                rows = theirs.shape[1]
-                mine = self._parts.get(cta)
-                if mine is None:
-                    mine = self._parts[cta] = np.zeros_like(theirs)
-                elif rows > mine.shape[1]:
-                    mine = self._parts[cta] = grown(mine, rows)
-                part = mine[EXECUTION, :rows]
-                np.maximum(part, theirs[EXECUTION], out=part)
-        own = self._own_part(source.cta, source.warps)[
-            EXECUTION, source.warp : 2 * source.warps : source.warps]
+            if lanes & mask:
+                for cta, theirs in knowledge.parts.items():
+                    part = self._grown_part(cta, theirs.shape[1])
+                    part[rows, : theirs.shape[1]] = np.maximum(
+                        part[rows, : theirs.shape[1]], theirs[rows])
         near = flags_of(near_lanes(source.together, mask))
-        np.maximum(own, source.own[EXECUTION], out=own, where=near)
+        own = self._grown_part(source.cta, 2 * source.warps)
+        for row in rows:
+            mine = own[row, source.warp : 2 * source.warps : source.warps]
+            np.maximum(mine, source.own[row], out=mine, where=near)
+
+    def _grown_part(self, cta: int, rows: int) -> Clocks:
+        part = self._parts.get(cta)
+        if part is None:
+            part = self._parts[cta] = np.zeros((RELATIONS, rows, LANES), np.uint32)
+        elif rows > part.shape[1]:
+            part = self._parts[cta] = grown(part, rows)
+        return part
 
     def add(self, source: Known, mask: int) -> None:
         """Take in what the lanes in `mask` know at this moment, their own epochs included."""
         for lanes, knowledge in source.parts:
             if lanes & mask:
                 self.join(knowledge)
-        part = self._own_part(source.cta, source.warps)
+        part = self._grown_part(source.cta, 2 * source.warps)
         own = part[:, source.warp : 2 * source.warps : source.warps]
         if mask & source.exists == source.exists:
             np.maximum(own, source.own, out=own)
@@ -142,12 +146,6 @@ class Gathering:
         near = flags_of(near_lanes(source.together, mask))
         for relation in LOCKSTEP:
             np.maximum(own[relation], source.own[relation], out=own[relation], where=near)
-
-    def _own_part(self, cta: int, warps: int) -> Clocks:
-        part = self._parts.get(cta)
-        if part is None:
-            part = self._parts[cta] = np.zeros((RELATIONS, 2 * warps, LANES), np.uint32)
-        return part
 
     def knowledge(self) -> Knowledge:
         """The finished join. Nothing may be added afterwards."""

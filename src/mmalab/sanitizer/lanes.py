@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.sanitizer.clocks import (
+    EXECUTION,
     FENCED_HARD,
     FENCED_PRACTISED,
     HARD,
@@ -33,6 +34,7 @@ from mmalab.sanitizer.clocks import (
     PRACTISED,
     RELATIONS,
     SOFT,
+    TIME,
     Clocks,
     Knowledge,
     Level,
@@ -49,6 +51,7 @@ __all__ = ["COPIES", "WARP", "WarpClock"]
 
 #: Actors that a warp has of its own: itself, and its cp.async agent.
 WARP, COPIES = 0, 1
+_SOFT_ORDER = (PRACTISED, EXECUTION, TIME)
 _SOFT_ROUTE: Route = tuple((row, row) for row in SOFT)
 _BIT = np.uint32(1) << np.arange(LANES, dtype=np.uint32)
 
@@ -181,7 +184,7 @@ class WarpClock:
             if lanes & mask:
                 self.assign(lanes & mask, knowledge.learned(*agent, clock, ORDER))
             if lanes & near:
-                self.assign(lanes & near, knowledge.learned(*agent, clock, LOCKSTEP[:2]))
+                self.assign(lanes & near, knowledge.learned(*agent, clock, _SOFT_ORDER))
 
     def near(self, mask: int) -> int:
         """All lanes that run in lockstep with a lane of `mask`, and `mask` itself."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mmalab.emulator.events import Async
 from mmalab.sanitizer.agents import Agent
-from mmalab.sanitizer.clocks import EXECUTION, HARD, lanes_of, mask_of
+from mmalab.sanitizer.clocks import HARD, TIME, lanes_of, mask_of
 from mmalab.sanitizer.mbarrier import Mbarriers
 from mmalab.sanitizer.phases import Object, Place
 from mmalab.sanitizer.world import World
@@ -50,7 +50,7 @@ class Lifetimes:
         """Threads touch the shared memory of CTA `owner`, which is not theirs."""
         self.started(cta, warp, mask, site, owner)
         clock = self._world.clock(cta, warp)
-        relation = HARD if write else EXECUTION
+        relation = HARD if write else TIME
         place = Place(cta, warp, int(lanes_of(mask)[0]), site)
         self._remote.setdefault(owner, {})[cta, warp, site, mask, relation] = _Remote(
             cta, warp, mask, clock.now, relation, place)
@@ -69,7 +69,7 @@ class Lifetimes:
             return
         for lanes, knowledge in self._world.clock(cta, warp).parts:
             part = knowledge.parts.get(owner)
-            if lanes & mask and (part is None or not part[EXECUTION].any()):
+            if lanes & mask and (part is None or not part[TIME].any()):
                 world = self._world
                 world.reports.raced(cta, site)
                 world.report(

@@ -25,10 +25,12 @@ from mmalab.emulator.events import Async, CpAsyncArrive, Mbarrier, Signal
 from mmalab.errors import LimitExceeded
 from mmalab.sanitizer.agents import Agents, Proxy
 from mmalab.sanitizer.clocks import (
+    EXECUTION,
     HARD,
     LANES,
     ORDER,
     RELATIONS,
+    TIME,
     Knowledge,
     Level,
     lanes_of,
@@ -54,6 +56,8 @@ _ARRIVES = ("arrive", "arrive_drop")
 _FIRING = "cp.async.mbarrier.arrive"
 #: A strong access at cluster scope: operations on the object do not exclude each other.
 _STRONG = 1 + Level.CLUSTER
+#: What the issuer of a copy passes on: order in time, not of memory.
+_IN_TIME = (EXECUTION, TIME)
 #: Bytes that the clocks of all live objects may take, and clocks that one keeps.
 _ROOM, _CLOCKS = 1 << 32, 4
 
@@ -254,7 +258,7 @@ class Mbarriers:
         self.protocol.check_bytes(place, target)
         for gathering in target.gathering(remote=False):
             gathering.learn(*target.agent.place, target.epoch)
-            gathering.add_executed(clock, 1 << event.lane)
+            gathering.add_executed(clock, 1 << event.lane, _IN_TIME)
         return target
 
     def copies_arrive(self, event: CpAsyncArrive) -> None:
@@ -298,7 +302,7 @@ class Mbarriers:
             part[relation, clock.warps + event.warp, lanes] = epochs
         gathering = Gathering()
         gathering.join(Knowledge({event.cta: part}))
-        gathering.add_executed(clock, mask_of_lanes(lanes))
+        gathering.add_executed(clock, mask_of_lanes(lanes), _IN_TIME)
         return gathering.knowledge()
 
     def published(self, cta: int, row: int, lane: int, clock: int) -> tuple[int, int] | None:

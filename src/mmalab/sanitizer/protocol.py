@@ -11,7 +11,7 @@ cover the bytes of the copies that were issued for the phase (decision M3)::
 
 from __future__ import annotations
 
-from mmalab.sanitizer.clocks import EXECUTION, lanes_of, mask_of
+from mmalab.sanitizer.clocks import TIME, lanes_of, mask_of
 from mmalab.sanitizer.phases import Object, Place, Seen
 from mmalab.sanitizer.world import World
 
@@ -122,7 +122,7 @@ class MbarrierProtocol:
         """The open phase completes: all who saw the one before are known to have done so (M1')."""
         known = target.gathered.peek()
         for seen in target.seen.pop(target.phase - 1, ()):
-            clocks = known.row(EXECUTION, seen.cta, seen.warp)
+            clocks = known.row(TIME, seen.cta, seen.warp)
             late = seen.mask & mask_of(clocks < seen.clock)
             if late and not target.broken:
                 self._aliased(target, seen, late)

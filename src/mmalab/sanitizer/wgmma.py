@@ -30,7 +30,7 @@ import numpy as np
 from mmalab.emulator.events import Registers, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from mmalab.findings import Severity
 from mmalab.sanitizer.agents import Agents
-from mmalab.sanitizer.clocks import EXECUTION, lanes_of
+from mmalab.sanitizer.clocks import TIME, lanes_of
 from mmalab.sanitizer.gathering import Gathering
 from mmalab.sanitizer.groups import Groups
 from mmalab.sanitizer.lanes import WarpClock
@@ -46,7 +46,7 @@ _KEPT = 8
 #: Groups in flight that are told apart.
 _GROUPS = 64
 #: A product ends after all four warps have issued it: order in time, not of memory.
-_IN_TIME = ((EXECUTION, EXECUTION),)
+_IN_TIME = ((TIME, TIME),)
 _REPAIRED = "ptxas usually inserts what is missing, but the PTX is undefined"
 
 
@@ -96,7 +96,7 @@ class WgmmaRule:
         clock = self._world.clock(event.cta, event.warp)
         group = event.cta, event.warp // _WARPS
         agent = self._agents.warpgroup(*group)
-        self._start(group, epoch).add_executed(clock, event.mask)
+        self._start(group, epoch).add_executed(clock, event.mask, (TIME,))
         for lane in _observers(clock):
             for span in event.reads:
                 starts = span.starts if (span.starts[1:] >= span.starts[:-1]).all() else (

@@ -95,13 +95,16 @@ class Judge:
             return self._lockstep(pair, earlier)
         if self._is_mbarrier(earlier.site) or counts:
             return self._mbarrier(pair, earlier, initialised=initialised)
+        half = self._half(pair, earlier) if earlier.asynchronous else None
+        if half is not None:
+            return half
         if earlier.asynchronous:
             return self._words.agent(pair, earlier)
         if earlier.kind == AgentKind.COPY:
             return self._copy(pair, earlier)
         if isinstance(pair.touch, Sweep) and pair.touch.kind == AgentKind.MBARRIER and (
                 pair.touch.write and pair.touch.space == "shared"):
-            return self._words.refill(pair.touch, earlier)
+            return self._half(pair, earlier) or self._words.refill(pair.touch, earlier)
         return self._plain(pair, earlier)
 
     def _same_in_shared(self, pair: Pair, earlier: Earlier) -> bool:
@@ -185,6 +188,12 @@ class Judge:
                 "scope-too-narrow", "error", "both accesses are strong",
                 "their scopes do not include each other",
                 f"scope .{_wide(world, pair, earlier)} in lines {first} and {last}")
+        return self._half(pair, earlier) or self._nothing(pair, earlier)
+
+    def _half(self, pair: Pair, earlier: Earlier) -> Verdict | None:
+        """What a synchronisation lacks that is there: one end is relaxed, or a scope short."""
+        world = self._world
+        first, last = world.line(earlier.site), world.line(pair.touch.site)
         if any(self._holds(row, pair, earlier) for row in range(OFFERED_HARD, OFFERED_SCOPELESS)):
             return Verdict(
                 "missing-acquire", "error", "the writer released, the reader read relaxed",
@@ -206,7 +215,7 @@ class Judge:
                 "missing-release", "error", "order in time along relaxed synchronisation",
                 "nothing publishes the earlier access",
                 f"release, or fence.acq_rel after line {first} and before the flag is set")
-        return self._nothing(pair, earlier)
+        return None
 
     def _nothing(self, pair: Pair, earlier: Earlier) -> Verdict:
         touch, world = pair.touch, self._world
