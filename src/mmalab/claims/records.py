@@ -13,10 +13,17 @@ from typing import Any
 
 from mmalab.errors import ToolError
 
-__all__ = ["EQUALITY", "equality_mismatches", "load"]
+__all__ = ["BENCH", "COPIES", "EQUALITY", "OCCUPANCY", "WARPGROUPS", "equality_mismatches",
+           "largest_occupancy", "load"]
 
 #: The ladder's kernels on an H200 against the emulator, and what the driver says of that chip.
 EQUALITY = "records/h200/equality.json"
+#: Tensor copies, and wgmma, on an H200 against the emulator; what its driver says of occupancy;
+#: products timed and compared with cublasLt.
+COPIES = "records/h200/tma_equality.json"
+WARPGROUPS = "records/h200/wgmma_equality.json"
+OCCUPANCY = "records/h200/occupancy.json"
+BENCH = "records/h200/bench/squares_8192.json"
 _PLACES = (Path(__file__).parents[1] / "records", Path(__file__).parents[3] / "records")
 
 
@@ -45,3 +52,12 @@ def equality_mismatches(kernel: str) -> int:
     if not rows:
         raise ToolError(kernel, "no run of it is recorded", where=EQUALITY)
     return sum(row["mismatches"] for row in rows)
+
+
+def largest_occupancy() -> dict[str, int]:
+    """The most blocks, warps and registers that an H200's driver would make resident on an SM."""
+    rows = load(OCCUPANCY)["rows"]  # registers of a thread, threads, shared bytes, blocks
+    return {"blocks": max(blocks for _, _, _, blocks in rows),
+            "warps": max(threads * blocks // 32 for _, threads, _, blocks in rows),
+            "registers": max(registers * threads * blocks
+                             for registers, threads, _, blocks in rows)}

@@ -11,9 +11,10 @@ from functools import lru_cache
 import numpy as np
 
 from mmalab import isa
-from mmalab.claims.compare import derived, emulated, equal, same
+from mmalab.claims.compare import derived, emulated, equal, measured, same
 from mmalab.claims.emulated import count, integers, run
 from mmalab.claims.model import Answer, Statement, answer, open_question
+from mmalab.claims.records import COPIES, load
 from mmalab.claims.registry import claim
 from mmalab.kernels import sm80_mma
 from mmalab.kernels.sm80_mma.tile import LINES, tile
@@ -247,8 +248,10 @@ def _tma_mode(said: Statement) -> Answer:
     """The table in 16-byte cells, 128 bytes a row, generated from the mode's XOR."""
     cells = TMA_SWIZZLES["64B"](np.arange(0, 512, 16)) // 16
     table = [[int(at) % 8 for at in row] for row in cells.reshape(4, 8)]
-    return answer(table, derived("Swizzle<2,4,3>, TMA's 64-byte mode"),
-                  must={"the printed rows": same(table[: len(said.value)], said.value),
+    return answer(table, derived("Swizzle<2,4,3>, TMA's 64-byte mode"), measured(COPIES),
+                  must={"copies of an H200 agree with the mode": not load(COPIES)["differ"].get(
+                      "tiled"),
+                        "the printed rows": same(table[: len(said.value)], said.value),
                         "the article's rule is that mode": same(
                             TMA_SWIZZLES["64B"](np.arange(0, LINES * 64, 16)),
                             [soff("swizzled", row, chunk)

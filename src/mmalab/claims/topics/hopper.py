@@ -9,6 +9,7 @@ from mmalab.claims.assembled import build, builds, by_compilers, newest
 from mmalab.claims.compare import derived, measured, near
 from mmalab.claims.model import Answer, Statement, answer
 from mmalab.claims.probe import WARPGROUP, body, tensor_copy
+from mmalab.claims.records import COPIES, load
 from mmalab.claims.registry import claim
 from mmalab.claims.topics.machine_code import main_loop, tiled
 from mmalab.claims.topics.register_file import wgmma
@@ -33,11 +34,13 @@ def _one_thread(said: Statement) -> Answer:
     copies = {release: [i.text for i in tried.made.sass if i.opcode == "UTMALDG"]
               for release, tried in builds(tensor_copy(2), "sm_90a").items()}
     vector = [line for lines in copies.values() for line in lines if re.search(r"\bR\d", line)]
-    return answer(copies[newest()], by_compilers("sm_90a"),
+    on_chip = load(COPIES)
+    return answer(copies[newest()], by_compilers("sm_90a"), measured(COPIES),
                   must={f"ptxas {release}: one instruction": len(lines) == said.value
                         for release, lines in copies.items()}
-                  | {"it reads uniform registers alone": not vector},
-                  unchecked="the copy itself, on a chip")
+                  | {"it reads uniform registers alone": not vector,
+                     "an H200 copied whole boxes, byte for byte": on_chip["kernels"]["tiled"] > 0
+                     and not on_chip["differ"].get("tiled")})
 
 
 @claim("A-138")

@@ -7,9 +7,10 @@ from math import log2
 
 from mmalab import isa
 from mmalab.claims.assembled import ARTICLE, Build, build, builds, by_compilers, newest
-from mmalab.claims.compare import derived, elsewhere, equal, near, same, within
+from mmalab.claims.compare import derived, elsewhere, equal, measured, near, same, within
 from mmalab.claims.model import Answer, Evidence, Statement, answer, out_of_reach
 from mmalab.claims.probe import Probe, body, tensor_copy
+from mmalab.claims.records import OCCUPANCY, largest_occupancy
 from mmalab.claims.registry import claim
 from mmalab.claims.sources import source
 from mmalab.isa.targets import LIMITS
@@ -76,7 +77,10 @@ def _registers(said: Statement) -> Answer:
     found = {f"{major}.{minor}": row.registers for (major, minor), row in LIMITS.items()}
     ours = [max(found.values()), 4 * max(found.values())]
     return answer(ours, elsewhere("CUDA C++ Programming Guide, technical specifications"),
+                  measured(OCCUPANCY),
                   must={"65,536 registers, 262,144 bytes": same(ours, said.value),
+                        "an H200 gives out as many": largest_occupancy()["registers"]
+                        == said.value[0],
                         "on every chip since Turing": len(set(found.values())) == 1},
                   unchecked="Volta, which the instruction table does not reach")
 

@@ -10,7 +10,7 @@ from mmalab.claims.assembled import ARTICLE, build, builds, by_compilers, newest
 from mmalab.claims.compare import derived, equal, measured, same
 from mmalab.claims.model import Answer, Statement, answer, open_question, out_of_reach
 from mmalab.claims.probe import KINDS, Probe
-from mmalab.claims.records import EQUALITY, load
+from mmalab.claims.records import EQUALITY, OCCUPANCY, largest_occupancy, load
 from mmalab.claims.registry import claim
 from mmalab.claims.sources import source
 from mmalab.claims.topics.allocator import CHECKED, handlers, in_order, probes
@@ -204,7 +204,10 @@ def _unchanged(said: Statement) -> Answer:
               for name, row in rows.items()}
     must = {f"{name}: {value}": same(value, said.value) for name, value in values.items()}
     evidence = [derived("limits of the compute capabilities (CUDA guide)")]
-    if said.id != "B-119":
+    if said.id == "B-119":
+        must["an H200's driver says so"] = largest_occupancy()["blocks"] == said.value
+        evidence.append(measured(OCCUPANCY))
+    else:
         seen, hopper = load(EQUALITY)["device"], rows["sm_90"]
         must["an H200 reports the same"] = same(
             [seen["shared_per_multiprocessor"], seen["shared_per_block"]],
@@ -223,9 +226,13 @@ def _registers_and_warps(said: Statement) -> Answer:
     keep = {name: value for name, value in found.items()
             if tuple(map(int, name.split("."))) in line}
     others = {name: value[1] for name, value in found.items() if value[1] != said.value[1]}
+    seen = largest_occupancy()
     return answer(found, derived("limits of the compute capabilities (CUDA guide)"),
+                  measured(OCCUPANCY),
                   must={f"{name}: {value}": same(value, said.value)
-                        for name, value in keep.items()},
+                        for name, value in keep.items()}
+                  | {"an H200 holds as many": same([seen["registers"], seen["warps"]],
+                                                   said.value)},
                   should={"on every chip in between": not others},
                   right="the data-centre line; between them the warps are "
                         + ", ".join(f"{warps} on {name}" for name, warps in others.items()))
