@@ -76,6 +76,7 @@ class ColumnCount:
     immediate: str
     register: str
     toolkit: str
+    ptx: str = field(repr=False)
 
 
 def allocator(
@@ -156,5 +157,5 @@ def column_counts(
             return "; ".join(dict.fromkeys(said))
         return ""
 
-    return tuple(ColumnCount(count, words(count, "immediate"), words(count, "register"), name)
-                 for count in counts)
+    return tuple(ColumnCount(count, words(count, "immediate"), words(count, "register"), name,
+                             probe(columns=count, through="immediate")) for count in counts)

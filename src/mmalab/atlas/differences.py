@@ -64,6 +64,7 @@ class MatrixChange:
     gained: tuple[str, ...]
     lost: tuple[str, ...]
     message: str
+    ptx: str = field(repr=False)
 
 
 def build(text: str, toolkit: str | None = None, target: str | None = None, *,
@@ -136,5 +137,6 @@ def matrix_changes(old: str, new: str, forms: str | Iterable[str] | None = None,
         lost = tuple(name for name in left.targets if name not in right.targets)
         if gained or lost:
             said = left.messages[gained[0]] if gained else right.messages[lost[0]]
-            found.append(MatrixChange(left.form, gained, lost, said))
+            found.append(MatrixChange(
+                left.form, gained, lost, said, right.module((gained or lost)[0])))
     return tuple(found)

@@ -37,6 +37,7 @@ class Ceiling:
     asked: int
     message: str
     toolkit: str
+    ptx: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,8 @@ def ceiling(asked: Sequence[int] = (255, 256), toolkit: str | None = None) -> tu
             (folder / "probe.ptx").write_text(probe(), encoding="utf-8")
             outcome = invoke([str(ptxas.path), "-arch=sm_100a", f"-maxrregcount={count}",
                               "probe.ptx", "-o", "probe.cubin"], folder=folder)
-        found.append(Ceiling(count, " ".join(outcome.output.split()), ptxas.toolkit))
+        found.append(Ceiling(count, " ".join(outcome.output.split()), ptxas.toolkit,
+                             probe()))
     return tuple(found)
 
 

@@ -1,37 +1,65 @@
-"""``mmalab atlas``: what the installed assemblers do, asked here and now."""
+"""``mmalab atlas``: what the installed assemblers accept, and what they make of it.
+
+Every answer is assembled on the spot (or read from the cache of an earlier one) and carries its
+PTX. ``--json`` is a list of objects that all have `form`, `ptx`, `toolkit`, `targets` and
+`messages` (target: ptxas's words), and what else the question is about.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import json as json_module
+import sys
+from typing import Annotated
 
 import typer
 
-from mmalab.cli.output import Json, print_json, say, table
+from mmalab.cli.output import Json, plain, say
+from mmalab.errors import UsageError
 
-__all__ = ["atlas"]
+__all__ = ["QUESTIONS", "atlas"]
+
+#: Every ``--what``, with the question it answers.
+QUESTIONS: dict[str, str] = {
+    "targets": "which forms assemble for which targets, and why not",
+    "opcodes": "what matrix forms become: SASS, native, emulated or absent, chip by chip",
+    "versions": "the first PTX version of each form",
+    "ports": "what does a form's job on --target",
+    "why": "why a FILE is rejected: its neighbours assembled",
+    "images": "which built images (sm_100a, compute_100f) run on which --target devices",
+    "allocator": "the SASS of tcgen05.alloc, relinquish and dealloc",
+    "guardrails": "trap handlers around them by toolkit and -O, and column counts",
+    "drain": "registers that tcgen05.ld costs, by shape and count",
+    "registers": "ceilings, accumulators, setmaxnreg; with numbers, the budget of that split",
+    "diff": "what changed between two --toolkit: of a FILE, or of the forms they accept",
+    "messages": "ptxas's messages explained, with the numbers that each toolkit gives them",
+}
 
 
 def atlas(
-    pattern: Annotated[list[str] | None, typer.Argument(
-        help="forms: a glob, words that all occur, or an opcode; without it, all")] = None,
+    words: Annotated[list[str] | None, typer.Argument(
+        help="forms (a glob, words, an opcode), a FILE, images or numbers: as --what asks")] = None,
     *,
-    what: Annotated[str, typer.Option(help="targets")] = "targets",
+    what: Annotated[str, typer.Option(help=" | ".join(QUESTIONS))] = "targets",
     target: Annotated[list[str] | None, typer.Option(help="chip; may be given again")] = None,
-    toolkit: Annotated[str | None, typer.Option(help="release of the assembler: 12.9, 13")] = None,
+    toolkit: Annotated[list[str] | None, typer.Option(
+        help="release of ptxas: 12.9, 13; may be given again; all")] = None,
     json: Json = False,
 ) -> None:
-    """Print which forms assemble for which targets, and why not."""
-    from mmalab.atlas import matrix
-    from mmalab.isa.targets import TargetSet
+    """Ask the installed assemblers. Exit 1 where `why` or `images` find that something fails."""
+    if what not in QUESTIONS:
+        raise UsageError(f"--what {what}", "is no question of the atlas", legal=list(QUESTIONS))
+    from mmalab.cli import atlas_compiled, atlas_language, atlas_numbers
+    from mmalab.cli.atlas_view import Asked, show
 
-    del what
-    rows = matrix(" ".join(pattern) if pattern else None, target, toolkit)
+    asked = Asked(tuple(words or ()), tuple(target or ()), tuple(toolkit or ()))
+    views = {**atlas_language.VIEWS, **atlas_compiled.VIEWS, **atlas_numbers.VIEWS}
+    view = views[what](asked)
     if json:
-        print_json([_plain(row) for row in rows])
-        return
-    say(table([(row.form, str(TargetSet(row.targets))) for row in rows], ("form", "targets")))
-
-
-def _plain(row: Any) -> dict[str, Any]:
-    return {"form": row.form, "ptx": row.ptx, "toolkit": row.toolkit, "targets": row.targets,
-            "messages": row.messages}
+        # A line for each row: the whole matrix is eleven thousand of them.
+        lines = (json_module.dumps(plain(row) if view.nested else row, ensure_ascii=False)
+                 for row in view.rows)
+        say("[" + ",\n ".join(lines) + "]")
+    else:
+        show(view, sys.stdout)
+    if view.code:
+        raise typer.Exit(view.code)

@@ -1,0 +1,165 @@
+"""``mmalab atlas`` on compiled code: opcodes, the allocator, the drain, what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mmalab.atlas import (
+    Allocator,
+    Opcode,
+    allocator,
+    build,
+    changes,
+    column_counts,
+    drain,
+    matrix_changes,
+    opcodes,
+)
+from mmalab.cli.atlas_view import Asked, Grid, View
+from mmalab.cli.output import read_text
+from mmalab.isa.targets import TargetSet
+
+__all__ = ["VIEWS"]
+
+
+def lowered(asked: Asked) -> View:
+    """Matrix forms and their SASS."""
+    rows, grids = [], []
+    for toolkit in asked.toolkits:
+        by_form: dict[str, list[Opcode]] = {}
+        for row in opcodes(asked.pattern, asked.targets or None, toolkit):
+            by_form.setdefault(row.form, []).append(row)
+        rows += [_plain_opcode(found) for found in by_form.values()]
+        grids.append(Grid(("form", "verdict", "SASS", "and", "targets"),
+                          [line for found in by_form.values() for line in _lines(found)],
+                          f"ptxas {toolkit}"))
+    note = ("verdicts: native, emulated through another opcode, fallback without any, absent; "
+            "without --target, one target of each chip")
+    return View(rows, grids, (note,))
+
+
+def _plain_opcode(found: list[Opcode]) -> dict[str, Any]:
+    there = [row for row in found if row.verdict != "absent"]
+    return {
+        "form": found[0].form, "ptx": (there or found)[0].ptx, "toolkit": found[0].toolkit,
+        "targets": [row.target for row in there],
+        "messages": {row.target: row.why for row in found if row.verdict == "absent"},
+        "verdicts": {row.target: row.verdict for row in found},
+        "opcodes": {row.target: row.opcodes for row in there},
+        "others": {row.target: row.others for row in there},
+        "sass": {row.target: row.sass for row in there},
+    }
+
+
+def _lines(found: list[Opcode]) -> list[tuple[object, ...]]:
+    """Targets on which a form becomes the same, once."""
+    same: dict[tuple[str, str, str], list[str]] = {}
+    for row in found:
+        words = ", ".join(f"{n} {word}" for word, n in row.opcodes.items())
+        most = sorted(row.others.items(), key=lambda pair: -pair[1])[:3]
+        others = ", ".join(f"{n} {word}" for word, n in most) if row.verdict != "native" else ""
+        same.setdefault((row.verdict, words or "-", others), []).append(row.target)
+    return [(found[0].form if at == 0 else "", *key, " ".join(names))
+            for at, (key, names) in enumerate(same.items())]
+
+
+def allocation(asked: Asked) -> View:
+    """The instruction sequences."""
+    rows, grids = [], []
+    for toolkit in asked.toolkits:
+        for target in asked.targets or ("sm_100a",):
+            found = allocator(toolkit, target=target)
+            rows.append(_plain_allocator(found) | {"sequences": found.sequences})
+            for part in ("alloc", "relinquish", "dealloc"):
+                lines = [(word,) for word in found.sequences[part]]
+                grids.append(Grid((f"tcgen05.{part}: {len(lines)} instructions",), lines,
+                                  f"ptxas {toolkit}, {target}"))
+    return View(rows, grids)
+
+
+def _plain_allocator(found: Allocator) -> dict[str, Any]:
+    return {"form": "umma_probe", "ptx": found.ptx, "toolkit": found.toolkit,
+            "targets": [found.target], "messages": {}, "opt_level": found.opt_level,
+            "checks": found.checks, "instructions": found.instructions,
+            "registers": found.registers, "shared": found.shared, "handlers": found.handlers,
+            "references": found.references}
+
+
+def guardrails(asked: Asked) -> View:
+    """Handlers and references by toolkit, level and check; then column counts."""
+    toolkits = Asked((), (), asked.given_toolkits or ("all",)).toolkits
+    target = asked.targets[0] if asked.targets else "sm_100a"
+    found = [allocator(toolkit, level, target=target) for toolkit in toolkits
+             for level in range(4)]
+    found += [allocator(toolkit, target=target, checks="on") for toolkit in toolkits]
+    rows = [_plain_allocator(a) for a in found]
+    cells = [(a.toolkit, f"-O{a.opt_level}", a.checks, len(a.handlers), a.references,
+              a.instructions, a.registers, ", ".join(a.handlers)) for a in found]
+    counts = [c for toolkit in toolkits for c in column_counts(toolkit=toolkit, target=target)]
+    rows += [{"form": f"tcgen05.alloc of {c.columns} columns", "ptx": c.ptx, "toolkit": c.toolkit,
+              "targets": [] if c.immediate else [target],
+              "messages": {target: c.immediate} if c.immediate else {},
+              "columns": c.columns, "immediate": c.immediate, "register": c.register}
+             for c in counts]
+    return View(rows, [
+        Grid(("ptxas", "level", "check", "handlers", "references", "instructions", "registers",
+              "names"), cells, f"article B's probe on {target}"),
+        Grid(("columns", "ptxas", "as an immediate", "through a register"),
+             [(c.columns, c.toolkit, c.immediate or "accepted", c.register or "accepted")
+              for c in counts], "column counts")])
+
+
+def draining(asked: Asked) -> View:
+    """The drain curve."""
+    target = asked.targets[0] if asked.targets else "sm_100a"
+    found = [p for toolkit in asked.toolkits
+             for p in drain(asked.words or None, toolkit, target=target)]
+    rows = [{"form": f"tcgen05.ld.sync.aligned.{p.shape}.x{p.num}.b32", "ptx": p.ptx,
+             "toolkit": p.toolkit, "targets": [p.target], "messages": {}, "loaded": p.loaded,
+             "registers": p.registers, "overhead": p.overhead, "spills": p.spills,
+             "opcodes": p.opcodes, "share": p.share} for p in found]
+    grid = Grid(("shape", "count", "values", "registers", "more", "warpgroup's share", "SASS",
+                 "ptxas"),
+                [(p.shape, f"x{p.num}", p.loaded, p.registers, p.overhead, f"{p.share:.1%}",
+                  ", ".join(f"{n} {word}" for word, n in p.opcodes.items()), p.toolkit)
+                 for p in found])
+    return View(rows, [grid], (f"registers per thread on {target}; every loaded value is stored",))
+
+
+def differences(asked: Asked) -> View:
+    """Two toolkits: of a file's builds, or of the forms that they accept."""
+    old, new = asked.pair
+    if len(asked.words) == 1 and Path(asked.words[0]).is_file():
+        return _of_a_file(read_text(Path(asked.words[0])), asked, old, new)
+    found = matrix_changes(old, new, asked.pattern, asked.targets or None)
+    rows = [{"form": c.form, "ptx": c.ptx, "toolkit": new, "targets": c.gained,
+             "messages": dict.fromkeys(c.lost, c.message), "gained": c.gained,
+             "lost": c.lost, "message": c.message} for c in found]
+    grid = Grid(("form", "gained", "lost", "the one that refuses says"),
+                [(c.form, str(TargetSet(c.gained)) if c.gained else "",
+                  str(TargetSet(c.lost)) if c.lost else "", c.message) for c in found],
+                f"ptxas {old} -> {new}")
+    return View(rows, [grid], (f"{len(found)} spellings differ on targets that both know",))
+
+
+def _of_a_file(text: str, asked: Asked, old: str, new: str) -> View:
+    rows, grids = [], []
+    for target in asked.targets or (None,):
+        before, after = build(text, old, target), build(text, new, target)
+        found = changes(before, after)
+        name = after.target or before.target
+        messages: Mapping[str, str] = {} if after.accepted else {name: "; ".join(after.messages)}
+        rows.append({"form": name, "ptx": after.ptx, "toolkit": new,
+                     "targets": [name] if after.accepted else [], "messages": messages,
+                     "against": old,
+                     "changes": [{"what": c.what, "old": c.old, "new": c.new} for c in found]})
+        grids.append(Grid(("what", old, new), [(c.what, c.old, c.new) for c in found], name))
+    return View(rows, grids)
+
+
+VIEWS: dict[str, Callable[[Asked], View]] = {
+    "opcodes": lowered, "allocator": allocation, "guardrails": guardrails, "drain": draining,
+    "diff": differences,
+}
