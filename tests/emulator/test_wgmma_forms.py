@@ -74,10 +74,10 @@ def test_every_type(types: tuple[str, str, str, int, str], *, sparse: bool) -> N
 
 
 @pytest.mark.parametrize("types", [TYPES[2], TYPES[0], TYPES[5], TYPES[13]], ids=spelled)
-def test_every_n_exists_and_the_widest_is_right(types: tuple[str, str, str, int, str]) -> None:
-    """N of 256 uses all columns of the fragment; the compiled kernel does the work there."""
+def test_wide_products(types: tuple[str, str, str, int, str]) -> None:
+    """N up to 256, all of them for one type: whole vectors of columns and rests."""
     bits = formats.get(types[1]).bits
-    for n in (64, 256):
+    for n in range(8, 257, 8) if types[1] == "bf16" else (64, 256):
         setup = Setup(key(types, n), dense("K", "128B", 0, 64, types[3], bits),
                       dense("K", "128B", B_AT, n, types[3], bits), B_AT + 32768)
         compare(setup, "bits", cases=1)
