@@ -114,11 +114,9 @@ def _check(made: TensorMap, coordinates: Sequence[int], load: str) -> None:
     if four and made.box[1] != 1:
         raise UsageError(f".{load} with a box of {made.box}", "its rows are copied one by one",
                          legal=f"a box of ({made.box[0]}, 1)", where=_WHERE)
-    wide = made.im2col_box.wide if made.im2col_box else ""
-    asked = {"im2col::w": "w", "im2col::w::128": "w128"}.get(load, "")
-    if made.im2col_box and wide != asked:
-        raise UsageError(f"a copy of mode .{load}", f"the tensor map's mode is {wide or 'im2col'}",
-                         where=_WHERE)
+    if load.startswith("im2col::"):
+        raise UsageError(f"a copy of mode .{load}", "the tensor map is one for plain im2col copies",
+                         legal=".im2col", where=_WHERE)
     unit = 128 if made.element.pads else _ALIGNED * 8 // made.element.bits
     if coordinates[0] % unit and not made.slice_bytes:
         raise UsageError(f"coordinate {coordinates[0]} of {made.dtype}",
@@ -178,14 +176,7 @@ def _columns(made: TensorMap, corner: Im2col, coordinates: Sequence[int],
         for first, count, start, stride in _runs(made, corner, coordinates, offsets):
             blocks.append(Block(start + inner, (count, high - low), (stride, 1),
                                 (slice(first, first + count), slice(low, high))))
-    return Cut((_pixels(corner, offsets), made.element.global_bytes(corner.channels)),
-               tuple(blocks))
-
-
-def _pixels(corner: Im2col, offsets: Sequence[int]) -> int:
-    if corner.wide == "w128":
-        return 128 + 4 * offsets[0]
-    return corner.pixels + (offsets[0] if corner.wide else 0)
+    return Cut((corner.pixels, made.element.global_bytes(corner.channels)), tuple(blocks))
 
 
 def _runs(made: TensorMap, corner: Im2col, coordinates: Sequence[int], offsets: Sequence[int],

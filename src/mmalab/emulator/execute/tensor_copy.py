@@ -78,6 +78,18 @@ def _check_chip(issue: Issue, made: TensorMap) -> None:
                       " and 128B of whole bytes", where="PTX ISA, tensormap.replace")
 
 
+def _refuse_unknown(issue: Issue, made: TensorMap) -> None:
+    """Boxes of which neither the manual nor a chip at hand says where every byte goes.
+
+    Raises:
+        UnsupportedInstruction: im2col::w, and im2col of interleaved tensors.
+    """
+    corner = made.im2col_box
+    if corner is not None and (corner.wide or made.slice_bytes):
+        what = f"im2col::{corner.wide}" if corner.wide else "im2col of interleaved tensors"
+        raise issue.operands.lanes.refuse(f"{what} is not emulated")
+
+
 @dataclass(frozen=True, slots=True)
 class _Box:
     """A map and a cut of it, with the bytes of the buffer that the tensor lies in, and where in
@@ -103,6 +115,7 @@ def _box(issue: Issue, *, write: bool, whole: bool = False) -> _Box:
         Illegal: coordinates or map against the rules, or bytes outside the map's buffer.
     """
     made = map_at(issue, issue.generic("map"))
+    _refuse_unknown(issue, made)
     try:
         found = cut(made, issue.coordinates, load=issue.modifiers.get("load", "tile").removesuffix(
             "_no_offs"), offsets=issue.offsets, whole=whole)
