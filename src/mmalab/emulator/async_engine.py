@@ -176,22 +176,31 @@ class AsyncEngine:
         """A moment passes: a seeded schedule may finish something now."""
         machine = self._machine
         if self.queue and isinstance(machine.schedule, int) and machine.rng.random() < 0.25:
-            self._drain(int(machine.rng.integers(len(self.queue))))
+            self._drain(self.queue[int(machine.rng.integers(len(self.queue)))])
 
     def drain(self) -> bool:
         """Nothing can run: finish the oldest operation. False when there is none."""
         if not self.queue:
             return False
-        self._drain(0)
+        self._drain(self.queue[0])
         return True
+
+    def drain_each(self) -> bool:
+        """Finish the oldest operation of every CTA: they do not wait for each other's."""
+        warps = self._machine.shape.warps
+        oldest: dict[int, Operation] = {}
+        for operation in self.queue:
+            oldest.setdefault(operation.row // warps, operation)
+        for operation in oldest.values():
+            self._drain(operation)
+        return bool(oldest)
 
     def finish_all(self) -> None:
         """The kernel ends, and with it everything in flight."""
         while self.drain():
             pass
 
-    def _drain(self, index: int) -> None:
-        operation = self.queue[index]
+    def _drain(self, operation: Operation) -> None:
         if isinstance(operation, Task):
             self._advance(operation)
         else:
