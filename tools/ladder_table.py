@@ -49,7 +49,7 @@ def compiled(name: str, kernel: Kernel) -> dict[str, Any]:
 
 def record() -> dict[str, Any]:
     """All rungs, and what made them."""
-    rungs = {name: factory(SIZE, SIZE, SIZE) for name, factory in ladder().items()}
+    rungs = {name: factory(SIZE, SIZE, SIZE) for name, factory in ladder("sm80_mma").items()}
     toolkit = assemble(rungs["textbook"], TARGET).toolkit
     return {"what": "main loops of the mma.sync ladder, per warp and slice of K",
             "command": "python tools/ladder_table.py", "toolkit": f"ptxas {toolkit}",

@@ -29,7 +29,7 @@ _SIZE = 256
 
 @lru_cache(maxsize=1)
 def _kernel() -> Kernel:
-    return sm90_wgmma.gemm(128, _SIZE, 2 * _SIZE)
+    return sm90_wgmma.gemm(128, _SIZE, 2 * _SIZE, plan=sm90_wgmma.Plan())
 
 
 def matmul() -> Outcome:

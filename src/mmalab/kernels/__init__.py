@@ -5,7 +5,7 @@
     ['e4m3', 'e4m3_f16', 'e4m3_f16_64x64']
 """
 
-from mmalab.kernels import sm80_mma
+from mmalab.kernels import sm80_mma, sm90_wgmma
 from mmalab.kernels.ladder import ladder
 
-__all__ = ["ladder", "sm80_mma"]
+__all__ = ["ladder", "sm80_mma", "sm90_wgmma"]

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 
+from mmalab.errors import UsageError
 from mmalab.kernels.sm80_mma import ffma, gemm, textbook
+from mmalab.kernels.sm90_wgmma.rungs import RUNGS
 from mmalab.ptx.kernel import Kernel
 
 __all__ = ["WHAT", "ladder"]
@@ -44,10 +46,27 @@ _ROWS: tuple[tuple[str, str, Factory], ...] = (
                                                           warp_tile=_WIDE)),
 )
 
+#: The rungs by generation.
+_GENERATIONS: Mapping[str, tuple[tuple[str, str, Factory], ...]] = MappingProxyType({
+    "sm80_mma": _ROWS,
+    "sm90_wgmma": RUNGS,
+})
+
 #: What each rung changes, in words.
-WHAT: Mapping[str, str] = MappingProxyType({name: words for name, words, _ in _ROWS})
+WHAT: Mapping[str, str] = MappingProxyType({
+    name: words for rows in _GENERATIONS.values() for name, words, _ in rows})
 
 
-def ladder() -> dict[str, Factory]:
-    """Every rung that takes sizes. All store B as N x K and write C row-major."""
-    return {name: factory for name, _, factory in _ROWS}
+def ladder(generation: str | None = None) -> dict[str, Factory]:
+    """Every rung that takes sizes, or those of one generation: ``sm80_mma``, ``sm90_wgmma``.
+
+    All store B as N x K and write C row-major.
+
+    Raises:
+        UsageError: no such generation.
+    """
+    if generation is not None and generation not in _GENERATIONS:
+        raise UsageError(f"generation {generation!r}", "has no ladder", legal=[*_GENERATIONS],
+                         where="mmalab.kernels.ladder")
+    return {name: factory for each, rows in _GENERATIONS.items() if generation in (None, each)
+            for name, _, factory in rows}

@@ -2,11 +2,12 @@
 
 A tensor map's strides are multiples of 16 bytes, and so is a box's first coordinate. Rows of any
 other pitch are copied by the four warps of the filling group, into the same 128-byte-swizzled
-stages. All rows begin at a multiple of `unit` bytes (2, 4 or 8), and even rows of twice that, so:
+stages. All rows begin at a multiple of `unit` bytes, and even rows of twice that, so:
 
 ====  ===================  =======================================================================
 unit  even rows            odd rows
 ====  ===================  =======================================================================
+16    cp.async of 16       cp.async of 16
 8     cp.async of 16       cp.async of 8
 4     cp.async of 8        cp.async of 4
 2     cp.async of 4        two neighbouring words a lane, two middle halves of which are stored
@@ -75,7 +76,7 @@ class Gather:
                       for odd in (0, 1)]
 
     def _lines(self, name: str, offset: int, count: int, odd: int) -> _Lines:
-        b, size = self.b, self.problem.unit * (1 if odd else 2)
+        b, size = self.b, min(16, self.problem.unit * (1 if odd else 2))
         words = size < 4
         chunk = 4 if words else size
         chunks = SLICE // chunk

@@ -11,7 +11,7 @@ not fit the tiles.
 
     >>> kernel = gemm(8192, 8192, 8192)
     >>> kernel.grid, kernel.block, kernel.facts["tile"]
-    ((132, 1, 1), (384, 1, 1), (128, 256, 64))
+    ((132, 1, 1), (384, 1, 1), (256, 208, 64))
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ from typing import Any
 
 from mmalab import isa
 from mmalab.kernels.arguments import check_arrays
+from mmalab.kernels.sm90_wgmma.choose import plan_for, split_for
 from mmalab.kernels.sm90_wgmma.epilogue import Direct, Staged, group_row
 from mmalab.kernels.sm90_wgmma.gather import WARPS, Gather
 from mmalab.kernels.sm90_wgmma.mainloop import Mainloop
 from mmalab.kernels.sm90_wgmma.maps import maps_of, prepare
 from mmalab.kernels.sm90_wgmma.order import emit_tiles
-from mmalab.kernels.sm90_wgmma.plan import Plan
+from mmalab.kernels.sm90_wgmma.plan import SLICE, Plan
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.producer import Producer
 from mmalab.kernels.sm90_wgmma.promoted import Promoted
-from mmalab.kernels.sm90_wgmma.recipe import recipe
+from mmalab.kernels.sm90_wgmma.recipe import Recipe, recipe
 from mmalab.kernels.sm90_wgmma.results import product
 from mmalab.kernels.sm90_wgmma.ring import Barriers
 from mmalab.kernels.sm90_wgmma.scales import BlockScales
+from mmalab.kernels.sm90_wgmma.skinny import MOST_ROWS, skinny
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Register
@@ -57,7 +59,8 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
         promote_every: add partial sums of so many values of K in IEEE FP32; None: one chain.
         scaled: 8-bit floats with FP32 scales for 1 x 128 values of A and 128 x 128 of B, which
             come as arrays between B and C; sums are promoted with them every 128 values.
-        plan: tile, stages, cluster, schedule; None chooses.
+        plan: tile, stages, cluster, schedule; None chooses (see `choose`), and takes
+            :func:`skinny` for up to 64 rows.
 
     Raises:
         UsageError: sizes, types or choices that no such kernel has, with the nearest that have.
@@ -67,7 +70,12 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
         out = dtype if dtype in row.outputs else row.accumulator
     if scaled:
         promote_every = promote_every or 128
-    problem = Problem(m, n, k, row, out, plan or Plan(), promote_every, scaled)
+    if plan is None:
+        if _is_skinny(m, k, row, promote_every):
+            split, depth, resident = split_for(n, -(-k * row.bytes // SLICE))
+            return skinny(m, n, k, dtype, out, split=split, depth=depth, resident=resident)
+        plan = plan_for(m, n, k, row, out, promote_every, scaled=scaled)
+    problem = Problem(m, n, k, row, out, plan, promote_every, scaled)
     name = _name(problem)
     return Kernel(
         name=name,
@@ -86,11 +94,20 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
     )
 
 
+def _is_skinny(m: int, k: int, row: Recipe, promote_every: int | None) -> bool:
+    return (isinstance(m, int) and 1 <= m <= MOST_ROWS and k * row.bytes % 16 == 0
+            and row.accumulator != "f16" and promote_every is None)
+
+
 def _name(problem: Problem) -> str:
     plan, row = problem.plan, problem.recipe
     sizes = ("{}x{}".format(*pair) for pair in (plan.tile, plan.cluster))
+    kinds = ["threads"] if problem.gathered else []
+    kinds += ["serial"] if plan.flight == 0 else []
+    kinds += [] if plan.persistent else ["single"]
     return "_".join(("wgmma", row.dtype, row.accumulator, problem.out, *sizes,
-                     f"{plan.stages}stages", plan.schedule, plan.store, *_promotion(problem),
+                     f"{plan.stages}stages", plan.schedule, plan.store, *kinds,
+                     *_promotion(problem),
                      f"{problem.m}x{problem.n}x{problem.k}"))
 
 
@@ -110,6 +127,7 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "groups": plan.groups,
         "schedule": plan.schedule,
         "store": plan.store,
+        "copy": "threads" if problem.gathered else "tma",
         "shared_bytes": plan.shared_bytes(problem.out_bytes),
         "instruction": row.key(plan.tile[1]),
         "instruction_k": row.k,

@@ -86,14 +86,21 @@ class Mainloop:
         self._slice(before, first=True)
         if slices > 1:
             with b.loop(slices - 1, dtype="u32", unroll=False):
+                if self.problem.plan.flight == 0:
+                    self._finish(before)
                 held = b.mov("u32", before)
                 self._slice(before, first=False)
-                b.emit("wgmma.wait_group.sync.aligned", 1)
-                self.release(held)
+                if self.problem.plan.flight == 1:
+                    b.emit("wgmma.wait_group.sync.aligned", 1)
+                    self.release(held)
         if self.turns is not None:
             self.turns.give(self.leads)
-        b.emit("wgmma.wait_group.sync.aligned", 0)
-        self.release(before)
+        self._finish(before)
+
+    def _finish(self, stage: Register) -> None:
+        """All products are done."""
+        self.b.emit("wgmma.wait_group.sync.aligned", 0)
+        self.release(stage)
 
     def _slice(self, before: Register, *, first: bool) -> None:
         b, cursor = self.b, self.cursor

@@ -29,6 +29,7 @@ MOST_REGISTERS, WORKING_REGISTERS = 255, 32
 _RESERVED = 1024
 #: How C is written.
 STORES = ("permuted", "staged", "direct")
+_COPIES = ("tma", "threads")
 #: The same where threads gather the operands.
 _GATHERING = (56, 224)
 _WHERE = "mmalab.kernels.sm90_wgmma"
@@ -49,6 +50,9 @@ class Plan:
         schedule: `cooperative`: the groups split a tile along M; `pingpong`: each has its own.
         store: `permuted`: B's tensor map deals the columns out so that a thread holds 16
             consecutive bytes of C; `staged`: stmatrix and TMA stores; `direct`: what a thread has.
+        copy: `tma`, or `threads` that gather (see `gather`; all there is for rows that tensor maps
+            cannot describe).
+        flight: groups of products under way while the next slice is awaited, 0 or 1.
         part: columns of a partial sum that is promoted on its own, 0 for all of the tile's.
         parts: sets of partial sums: with two, one is added while the other is computed.
         band: rows of C (about) that are finished before the next rows begin.
@@ -62,6 +66,8 @@ class Plan:
     groups: int = 2
     schedule: str = "cooperative"
     store: str = "permuted"
+    copy: str = "tma"
+    flight: int = 1
     part: int = 0
     parts: int = 1
     band: int = 2048
@@ -72,8 +78,12 @@ class Plan:
         if self.schedule not in _SCHEDULES:
             raise UsageError(f"schedule {self.schedule!r}", "is not known",
                              legal=list(_SCHEDULES), where=_WHERE)
-        if self.store not in STORES:
-            raise UsageError(f"store {self.store!r}", "is not known", legal=list(STORES),
+        for name, given, known in (("store", self.store, STORES), ("copy", self.copy, _COPIES)):
+            if given not in known:
+                raise UsageError(f"{name} {given!r}", "is not known", legal=list(known),
+                                 where=_WHERE)
+        if self.flight not in (0, 1):
+            raise UsageError(f"flight={self.flight}", "groups of products", legal=("0", "1"),
                              where=_WHERE)
         if self.groups not in (1, 2, 3):
             raise UsageError(f"groups={self.groups}", "warpgroups do not fit an SM's registers",
@@ -176,6 +186,10 @@ class Plan:
             UsageError: with the most that fit.
         """
         most = (MOST_SHARED - self.shared_bytes(out_bytes)) // self.stage_bytes + self.stages
+        if self.stages <= self.flight:
+            raise UsageError(f"stages={self.stages}", "a group of products under way holds one, "
+                             "and the next slice needs another", legal="2, or flight=0",
+                             where=_WHERE)
         if not 1 <= self.stages <= most:
             raise UsageError(f"stages={self.stages}", f"of {self.stage_bytes} bytes; a CTA has "
                              f"{MOST_SHARED} for all",

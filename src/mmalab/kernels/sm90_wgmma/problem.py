@@ -54,9 +54,9 @@ class Problem:
         self.plan.check_shared(self.out_bytes)
 
     def _check_strides(self) -> None:
-        if self.unit == 16:
+        if not self.gathered:
             return
-        if self.unit < 2:
+        if self.unit < 2:  # before plans are looked at: no plan helps
             raise UsageError(f"k={self.k}", "rows of odd bytes cannot be copied by words",
                              legal="an even k", where=_WHERE)
         if self.plan.cluster != (1, 1) or self.plan.store == "permuted":
@@ -71,6 +71,9 @@ class Problem:
                 if size % self.deal:
                     raise UsageError(f"{name} {size}", f"store 'permuted' deals out {self.deal} "
                                      "columns at a time", legal="store='direct'", where=_WHERE)
+        if self.plan.store == "staged" and self.out_bytes != 2:
+            raise UsageError(f"out={self.out!r}", "stmatrix stages 16-bit elements",
+                             legal="store='permuted' or 'direct'", where=_WHERE)
         if self.plan.store == "staged":
             step = 16 // self.out_bytes
             if self.n % step or self.plan.tile[1] % 16:
@@ -144,7 +147,7 @@ class Problem:
     @property
     def gathered(self) -> bool:
         """Whether threads copy A and B, because tensor maps cannot."""
-        return self.unit < 16
+        return self.unit < 16 or self.plan.copy == "threads"
 
     # --- sizes ------------------------------------------------------------------------------------
 

@@ -1,0 +1,109 @@
+"""Which plan the rule picks, and what plans and problems refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mmalab.errors import UsageError
+from mmalab.kernels import ladder
+from mmalab.kernels.sm90_wgmma import Plan, gemm
+from mmalab.kernels.sm90_wgmma.order import rows_of
+from mmalab.kernels.sm90_wgmma.plan import MOST_SHARED
+
+
+@pytest.mark.parametrize(("sizes", "given", "tile", "schedule"), [
+    ((8192, 8192, 8192), {}, (256, 208), "cooperative"),
+    ((4096, 4096, 4096), {}, (128, 256), "cooperative"),
+    ((8192, 8192, 1024), {}, (128, 192), "pingpong"),
+    ((8192, 8192, 8192), {"dtype": "tf32"}, (256, 208), "cooperative"),
+    ((8192, 8192, 8192), {"dtype": "e4m3", "promote_every": 128}, (128, 256), "cooperative"),
+    ((512, 512, 512), {}, (128, 64), "cooperative"),
+])
+def test_rule(sizes, given, tile, schedule):
+    """The tile whose last wave is full enough; turns for short K; small tiles for small C."""
+    facts = gemm(*sizes, **given).facts
+    assert (facts["tile"][:2], facts["schedule"]) == (tile, schedule)
+
+
+@pytest.mark.parametrize(("n", "k", "store", "copy"), [
+    (4096, 4096, "permuted", "tma"), (4104, 4096, "staged", "tma"), (4101, 4096, "direct", "tma"),
+    (4096, 4092, "staged", "threads"), (4101, 4095, "direct", "threads"),
+])
+def test_way_out_follows_from_n_and_copies_from_k(n, k, store, copy):
+    """16 columns, 8 columns or any; rows of 16 bytes or any."""
+    facts = gemm(4096, n, k).facts
+    assert (facts["store"], facts["copy"]) == (store, copy)
+
+
+def test_every_size_has_a_plan():
+    """No size is too odd: all that the rule picks fits shared memory."""
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        m, n, k = (int(x) for x in rng.integers(1, 9000, 3))
+        for dtype in ("bf16", "tf32"):
+            assert gemm(m, n, k, dtype).dynamic_shared <= MOST_SHARED
+
+
+def test_bands():
+    """The last band of rows has what is left."""
+    assert rows_of(20, 8) == [8, 8, 4]
+
+
+REFUSED = {
+    "schedule": (lambda: Plan(schedule="eager"), "schedule 'eager': is not known"),
+    "store": (lambda: Plan(store="pairs"), "store 'pairs': is not known"),
+    "copy": (lambda: Plan(copy="cp.async"), "copy 'cp.async': is not known"),
+    "groups": (lambda: Plan(groups=4), "groups=4: warpgroups do not fit"),
+    "rows": (lambda: Plan((96, 128)), "tile .96, 128.: 96 rows do not split"),
+    "columns": (lambda: Plan((128, 250)), "tile .128, 250.: wgmma has N"),
+    "cluster": (lambda: Plan(cluster=(2, 2)), "cluster .2, 2.: shares one operand"),
+    "part of a tile": (lambda: Plan((128, 24), cluster=(4, 1)), "24 lines in 4 parts"),
+    "part": (lambda: Plan(part=100), "part=100: does not divide 256 columns"),
+    "parts": (lambda: Plan(parts=3), "parts=3: sets of partial sums"),
+    "flight": (lambda: Plan(flight=2), "flight=2: groups of products"),
+    "one stage": (lambda: gemm(256, 256, 256, plan=Plan((128, 128), 1)), "stages=1: a group of"),
+    "stages": (lambda: gemm(256, 256, 256, plan=Plan(stages=9)), "stages=9: of 49152 bytes"),
+    "m": (lambda: gemm(0, 256, 256), "m=0: is no size"),
+    "k": (lambda: gemm(256, 256, 2.0), "k=2.0: is no size"),
+    "dtype": (lambda: gemm(256, 256, 256, "f64"), "dtype 'f64': these kernels do not"),
+    "accumulate": (lambda: gemm(256, 256, 256, accumulate="f16"), "accumulate='f16': is no"),
+    "out": (lambda: gemm(256, 256, 256, "s8", "f32"), "out='f32': is not what s32"),
+    "staged words": (lambda: gemm(256, 256, 256, out="f32", plan=Plan(store="staged")),
+                     "out='f32': stmatrix stages 16-bit"),
+    "dealt": (lambda: gemm(256, 260, 256, plan=Plan()), "n 260: store 'permuted' deals out"),
+    "dealt parts": (lambda: gemm(256, 256, 256, plan=Plan((128, 208), 4, (2, 1))),
+                    "208 columns in 2 parts"),
+    "staged columns": (lambda: gemm(256, 260, 256, plan=Plan(store="staged", stages=3)),
+                       "n=260: rows of C in a tensor map"),
+    "odd bytes": (lambda: gemm(256, 256, 255, "e4m3", plan=Plan(store="direct")),
+                  "k=255: rows of odd bytes"),
+    "gathered cluster": (lambda: gemm(256, 256, 252, plan=Plan(cluster=(2, 1), store="direct")),
+                         "are gathered by threads"),
+    "promotion": (lambda: gemm(256, 256, 256, "e4m3", promote_every=48), "promote_every=48: in"),
+    "promoted halves": (lambda: gemm(256, 256, 256, "e4m3", accumulate="f16", promote_every=128,
+                                     plan=Plan((128, 128))), "adds partial sums in FP32"),
+    "scales": (lambda: gemm(256, 256, 256, scaled=True, plan=Plan()), "scales belong to 128"),
+    "registers": (lambda: gemm(256, 256, 256, "e4m3", promote_every=128, plan=Plan()),
+                  "256 registers of sums"),
+    "generation": (lambda: ladder("sm100"), "generation 'sm100': has no ladder"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_refusals_name_what_would_be_legal(case):
+    """What cannot be made is refused: what was given, the rule, and what would do."""
+    call, words = case
+    with pytest.raises(UsageError, match=words) as refused:
+        call()
+    assert "legal:" in str(refused.value)
+
+
+def test_arguments_are_checked():
+    """Arrays of another shape or type are refused before anything runs."""
+    kernel = gemm(128, 64, 64)
+    assert kernel.validate is not None
+    a, b, c = (np.zeros(shape, np.uint16) for shape in ((128, 64), (64, 64), (128, 64)))
+    kernel.validate([a, b, c])
+    with pytest.raises(UsageError, match="is not what the kernel was made for"):
+        kernel.validate([a, a, c])

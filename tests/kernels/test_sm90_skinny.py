@@ -1,0 +1,77 @@
+"""Skinny products: right bits for few rows, any split of K, any width."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hopper import multiplied
+
+from mmalab.errors import UsageError
+from mmalab.kernels.sm90_wgmma import gemm, skinny
+from mmalab.kernels.sm90_wgmma.choose import split_for
+
+
+@pytest.mark.parametrize(("m", "n", "k", "dtype", "out", "given"), [
+    (1, 100, 200, "bf16", "bf16", {}),
+    (17, 130, 520, "bf16", "f32", {"split": 2}),
+    (5, 67, 528, "s8", "s32", {"split": 4}),
+    (33, 64, 528, "s8", "s32", {}),
+    (16, 130, 1040, "e4m3", "bf16", {"split": 2, "depth": 2}),
+    (64, 65, 260, "tf32", "f32", {"split": 2, "stages": 3}),
+])
+def test_result_is_the_reference_bit_for_bit(m, n, k, dtype, out, given):
+    """Every split, type and edge writes the reference's bits and is clean."""
+    run = multiplied(skinny(m, n, k, dtype, out, **given))
+    assert run.findings == []
+    assert set(run.fidelity.values()) == {"exact"}
+
+
+def test_no_schedule_changes_the_result():
+    """Late copies change nothing, and nobody reads sums that a CTA has not laid down."""
+    assert multiplied(skinny(9, 70, 392, split=2), schedule="lazy").findings == []
+
+
+def test_split_adds_in_order_of_k():
+    """Four parts of K are not one chain: the reference adds them as the kernel does."""
+    whole, cut = (skinny(8, 64, 2048, out="f32", split=split) for split in (1, 4))
+    rng = np.random.default_rng(3)
+    args = [rng.standard_normal((8, 2048), np.float32), rng.standard_normal((64, 2048),
+                                                                           np.float32)]
+    words = [a.view(np.uint32) >> 16 for a in args]
+    given = [w.astype(np.uint16) for w in words] + [np.zeros((8, 64), np.float32)]
+    assert whole.reference is not None
+    assert cut.reference is not None
+    one, four = whole.reference(given, "sm_90")[0], cut.reference(given, "sm_90")[0]
+    assert (one != four).any()
+    assert np.allclose(one, four, rtol=1e-3, atol=1e-3)
+
+
+def test_gemm_takes_it_for_few_rows():
+    """Up to 64 rows of whole 16 bytes the choice is a skinny kernel."""
+    assert gemm(16, 8192, 8192).name.startswith("skinny")
+    assert gemm(65, 8192, 8192).name.startswith("wgmma")
+    assert gemm(16, 8192, 8190).name.startswith("wgmma")
+
+
+@pytest.mark.parametrize(("n", "expected"), [
+    (8192, (1, 2, 1)), (2112, (4, 2, 1)), (576, (8, 2, 1)), (28672, (1, 1, 4)),
+])
+def test_the_chip_is_filled_once(n, expected):
+    """Tiles times split fit the SMs, or all tiles are resident at a time."""
+    assert split_for(n, 128) == expected
+    split, _, resident = expected
+    assert -(-n // 64) * split <= 132 * resident
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: skinny(65, 64, 64), "m=65: rows are few here"),
+    (lambda: skinny(1, 64, 63), "k=63: rows of a tensor map"),
+    (lambda: skinny(1, 64, 64, split=2), "split=2: of 1 slices"),
+    (lambda: skinny(1, 64, 64, out="s32"), "out='s32': is not what these sums"),
+    (lambda: skinny(1, 64, 8192, stages=99), "stages=99: of 9216 bytes"),
+])
+def test_refusals(call, words):
+    """What cannot be made is refused, with what can."""
+    with pytest.raises(UsageError, match=words.replace("(", r"\(")) as refused:
+        call()
+    assert "legal" in str(refused.value)
