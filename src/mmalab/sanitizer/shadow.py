@@ -132,6 +132,8 @@ class Page:
         self.spilled: dict[int, list[tuple[SlotKey, int, int]]] = {}
         #: Last written value of each byte; -1 where it is not known.
         self.values = np.full(size, -1, np.int16) if keeps_values else None
+        #: Moves with every ordinary write, and when cells get other numbers.
+        self.generation = 0
 
     def cells(self, addresses: NDArray[np.int64], size: int) -> NDArray[np.intp]:
         """[n, cells per access] cell numbers; refines or extends the page where it must."""
@@ -148,6 +150,7 @@ class Page:
         return cells
 
     def _refine(self, granule: int) -> None:
+        self.generation += 1
         times = self.granule // granule
         self.writes = np.repeat(self.writes, times)
         for slot in self.slots.values():
@@ -183,6 +186,7 @@ class Page:
 
     def set_write(self, cells: Where, stamps: NDArray[np.int32] | int) -> None:
         """An ordinary write: it replaces everything that the cells remembered."""
+        self.generation += 1
         self.writes[cells] = stamps
         for slot in self.slots.values():
             slot.records[cells] = 0

@@ -16,6 +16,7 @@ an overwrite need the fence only where nothing but lockstep orders them (decisio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,15 @@ from mmalab.sanitizer.touch import Sweep
 from mmalab.sanitizer.witness import Judge
 from mmalab.sanitizer.world import World
 
-__all__ = ["Sweeps"]
+__all__ = ["Looked", "Sweeps"]
+
+
+class Looked(NamedTuple):
+    """What a sweep that reads found in one page: the different stamps of ordinary writes."""
+
+    page: Page
+    different: NDArray[np.int32]
+    generation: int
 
 
 class Sweeps:
@@ -47,7 +56,7 @@ class Sweeps:
             self._layouts.append(swizzle)
         return self._layouts.index(swizzle)
 
-    def sweep(self, sweep: Sweep, page: Page | None = None, *, check: bool = True) -> None:
+    def sweep(self, sweep: Sweep, page: Page | None = None) -> list[Looked]:
         """Check and enter. `page` is the shared page, None for global memory."""
         agent = sweep.agent
         record = self._world.ledger.note(
@@ -55,14 +64,24 @@ class Sweeps:
             site=sweep.site, mask=1 << sweep.lane, strength=sweep.strength, write=sweep.write,
             agent=agent, proxy=sweep.proxy, home=sweep.clock.cta, swizzle=sweep.swizzle)
         key = SlotKey(agent.cta, agent.row, sweep.strength, sweep.write, agent.lane)
+        looked: list[Looked] = []
         for portion, where in self._portions(sweep, page, key, record):
-            if check:
-                self._check(sweep, portion, where)
+            looked.append(self._check(sweep, portion, where))
             if sweep.write and not sweep.strength:
                 portion.set_write(where, (record << 5) + agent.lane)
                 portion.forget_values(where)
             else:
                 portion.replace(key, where, record)
+        return looked
+
+    def again(self, sweep: Sweep, looked: list[Looked]) -> bool:
+        """Whether the same reads are in order for another issuer; False: not known that way."""
+        for page, different, generation in looked:
+            if page.generation != generation or any(key.write for key in page.slots):
+                return False
+            if len(different) and not self._known(sweep, different).all():
+                return False
+        return True
 
     def _portions(self, sweep: Sweep, page: Page | None, key: SlotKey, record: int,
                   ) -> Iterator[tuple[Page, Where]]:
@@ -80,19 +99,30 @@ class Sweeps:
 
     # -- checks ----------------------------------------------------------------------------------
 
-    def _check(self, sweep: Sweep, page: Page, where: Where) -> None:
+    def _check(self, sweep: Sweep, page: Page, where: Where) -> Looked:
         stamps = page.writes[where]
-        if stamps.any():
-            self._against_writes(sweep, page, where, stamps)
+        different = _different(stamps)
+        if len(different):
+            self._against_writes(sweep, page, where, stamps, different)
         for slot in tuple(page.slots.values()):
             if self._conflicts(sweep, slot.key):
                 self._against_slot(sweep, page, where, slot)
         if page.spilled:
             self._against_spilled(sweep, page, where)
+        return Looked(page, different, page.generation)
 
-    def _against_writes(self, sweep: Sweep, page: Page, where: Where,
-                        stamps: NDArray[np.int32]) -> None:
-        different = _different(stamps)
+    def _against_writes(self, sweep: Sweep, page: Page, where: Where, stamps: NDArray[np.int32],
+                        different: NDArray[np.int32]) -> None:
+        known = self._known(sweep, different)
+        if sweep.swizzle and not sweep.write:
+            record = different >> 5
+            self._compare_layouts(
+                sweep, self._world.ledger.table[Column.SWIZZLE].take(record), record)
+        for bad in different[~known].tolist():
+            self._report(sweep, page, where, bad >> 5, bad & 31, stamps == bad)
+
+    def _known(self, sweep: Sweep, different: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which stamps are ordered before the sweep, and visible to its proxy."""
         table = self._world.ledger.table
         record, lane = different >> 5, different & 31
         by = np.full(len(different), sweep.lane, np.int64)
@@ -105,10 +135,7 @@ class Sweeps:
                 seen = (sweep.clock.covers(sweep.fenced, *epochs) if sweep.proxy == Proxy.ASYNC
                         else self.map_known(sweep, *epochs[1:]))
                 known &= ~generic | seen
-        if sweep.swizzle and not sweep.write:
-            self._compare_layouts(sweep, table[Column.SWIZZLE].take(record), record)
-        for bad in different[~known].tolist():
-            self._report(sweep, page, where, bad >> 5, bad & 31, stamps == bad)
+        return known
 
     def _compare_layouts(self, sweep: Sweep, written: NDArray[np.int64],
                          records: NDArray[np.int32]) -> None:

@@ -27,14 +27,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mmalab.emulator.events import Registers, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
+from mmalab.emulator.events import Registers, Span, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from mmalab.findings import Severity
 from mmalab.sanitizer.agents import Agents
 from mmalab.sanitizer.clocks import TIME, lanes_of
 from mmalab.sanitizer.gathering import Gathering
 from mmalab.sanitizer.groups import Groups
 from mmalab.sanitizer.lanes import WarpClock
-from mmalab.sanitizer.sweep import Sweeps
+from mmalab.sanitizer.sweep import Looked, Sweeps
 from mmalab.sanitizer.touch import Sweep
 from mmalab.sanitizer.world import World
 
@@ -66,10 +66,30 @@ class _File:
     fenced: bool = False
     used: set[int] = field(default_factory=set)
     flying: dict[int, _Flying] = field(default_factory=dict)
+    #: The epoch and the clocks with which the warp issued last.
+    issued: tuple[int, int] = (0, 0)
+    parts: object = None
 
     def touched(self, slot: int) -> bool:
         """Whether another instruction used the register since the last fence."""
         return not self.fenced or slot in self.used
+
+
+class _Product:
+    """One product: what its first warp found where the operands lie serves the others."""
+
+    def __init__(self, index: int, reads: tuple[Span, ...]) -> None:
+        self.index = index
+        self._reads = reads
+        self.starts = [np.sort(span.starts) for span in reads]
+        self.looked: dict[int, list[Looked]] = {}
+
+    def reads(self, event: Wgmma) -> bool:
+        """Whether another warp names the same operands."""
+        return len(event.reads) == len(self._reads) and all(
+            mine.size == span.size and mine.swizzle == span.swizzle
+            and (mine.starts is span.starts or np.array_equal(mine.starts, span.starts))
+            for mine, span in zip(self._reads, event.reads, strict=True))
 
 
 class WgmmaRule:
@@ -81,6 +101,7 @@ class WgmmaRule:
         self._agents = agents
         self._groups = groups
         self._files: dict[tuple[int, int], _File] = {}
+        self._products: dict[tuple[int, int], _Product] = {}
         #: (CTA, warpgroup) -> epoch -> the order in time of the warps that issued it.
         self._started: dict[tuple[int, int], dict[int, Gathering]] = {}
 
@@ -89,28 +110,35 @@ class WgmmaRule:
         epoch = self._groups.wgmma(event.cta, event.warp).epoch
         registers = self._file(event)
         self._check_registers(event, registers)
-        for slot in event.a:
-            registers.flying[slot] = _Flying(epoch, event.shape, False, event.site)
-        for slot in event.d:
-            registers.flying[slot] = _Flying(epoch, event.shape, True, event.site)
+        registers.flying.update(dict.fromkeys(
+            event.a, _Flying(epoch, event.shape, False, event.site)))
+        registers.flying.update(dict.fromkeys(
+            event.d, _Flying(epoch, event.shape, True, event.site)))
         clock = self._world.clock(event.cta, event.warp)
         group = event.cta, event.warp // _WARPS
         agent = self._agents.warpgroup(*group)
-        self._start(group, epoch).add_executed(clock, event.mask, (TIME,))
+        if registers.issued != (epoch, clock.now) or registers.parts is not clock.parts:
+            registers.issued, registers.parts = (epoch, clock.now), clock.parts
+            self._start(group, epoch).add_executed(clock, event.mask, (TIME,))
+        product = self._products.get(group)
+        if product is None or product.index != event.index or not product.reads(event):
+            product = self._products[group] = _Product(event.index, event.reads)
         for lane in _observers(clock):
-            for span in event.reads:
-                starts = span.starts if (span.starts[1:] >= span.starts[:-1]).all() else (
-                    np.sort(span.starts))
-                self._sweeps.sweep(Sweep(
-                    clock, lane, agent, epoch, event.site, "shared", False, starts, span.size,
-                    swizzle=self._sweeps.layout(span.swizzle)),
-                    self._world.cta(event.cta).shared)
+            for number, span in enumerate(event.reads):
+                sweep = Sweep(
+                    clock, lane, agent, epoch, event.site, "shared", False, product.starts[number],
+                    span.size, swizzle=self._sweeps.layout(span.swizzle))
+                looked = product.looked.get(number)
+                if looked is None or not self._sweeps.again(sweep, looked):
+                    product.looked[number] = self._sweeps.sweep(
+                        sweep, self._world.cta(event.cta).shared)
 
     def retire(self, cta: int) -> None:
         """All threads of a CTA, and of its cluster, have ended."""
         for warp in range(self._world.warps):
             self._files.pop((cta, warp), None)
             self._started.pop((cta, warp // _WARPS), None)
+            self._products.pop((cta, warp // _WARPS), None)
 
     def _start(self, group: tuple[int, int], epoch: int) -> Gathering:
         """What gathers the issue of an epoch; the oldest of too many joins the next."""
@@ -161,6 +189,10 @@ class WgmmaRule:
     # -- checks ----------------------------------------------------------------------------------
 
     def _check_registers(self, event: Wgmma, registers: _File) -> None:
+        states = set(map(registers.flying.get, event.d))
+        if all(state is not None and state.accumulator and state.shape == event.shape
+               for state in states) and not event.a:
+            return
         for slot in event.d:
             flying = registers.flying.get(slot)
             if flying is None:
