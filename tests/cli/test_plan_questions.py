@@ -28,6 +28,8 @@ FITS = [
     ["formats"], ["formats", "nvfp4", "--rows", "128", "--cols", "4096", "--target", "sm_100a"],
     ["decode", "--rows", "8", "--target", "sm_100a", "--n", "4096", "--k", "4096", "--curve"],
     ["decode", "--rows", "2", "--speculative", "4", "--experts", "3,0,17", "--target", "sm_90a"],
+    ["tiles", "--gemm", "4096x4096x4096"],
+    ["tiles", "--gemm", "8192x8192x8192", "--dtype", "e4m3", "--on", "B200", "--cluster", "2x1"],
     ["chips"], ["chips", "B200"],
 ]
 DOES_NOT_FIT = [
@@ -50,6 +52,7 @@ WRONG_USE = [
     ["smem", "--member", "A", "--target", "sm_90a"], ["registers"], ["rates", "--measured", "3"],
     ["traffic", "--on", "H300"], ["formats", "fp5"], ["formats", "--data", "none.npy"],
     ["decode", "--target", "sm_42"], ["decode", "--rows", "8", "--n", "4096"], ["chips", "H300"],
+    ["tiles", "--gemm", "4096x4096"], ["tiles", "--gemm", "8x8x8", "--on", "A100"],
 ]
 
 

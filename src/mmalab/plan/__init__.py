@@ -8,6 +8,7 @@
 ``pool``            its allocator with several CTAs: contention, leaks, deadlock
 ``occupancy``       CTAs per SM, Tensor Memory among the resources
 ``smem``            shared memory of a pipeline: how many stages fit
+``tiles``           which CTA tile for one product: edges, waves, feeding
 ``registers``       accumulators against 255 registers, setmaxnreg's pool
 ``traffic``         bytes per FLOP of accumulators and operands
 ``block_formats``   MXFP8 ... NVFP4: bits, scales, columns, chips, error on one's own data
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         rates,
         registers,
         smem,
+        tiles,
         tmem,
         traffic,
     )
@@ -54,7 +56,7 @@ _MEMBERS = {
 __all__ = [
     "Misfit", "SwizzleSearch", "banks", "block_formats", "chips", "decode", "occupancy", "packing",
     "permutation", "pictures", "pool", "rates", "registers", "smem", "swizzle_search",
-    "swizzle_table", "tmem", "traffic",
+    "swizzle_table", "tiles", "tmem", "traffic",
 ]
 
 

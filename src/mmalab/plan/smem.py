@@ -38,7 +38,7 @@ from mmalab.plan.scale_orders import padded_scales
 from mmalab.plan.swizzle import SwizzleSearch, swizzle_search
 
 __all__ = ["FORMULA", "SOURCE", "Member", "Placed", "SharedLayout", "StagePlan", "capacity",
-           "max_stages", "shared_layout", "stage_plan"]
+           "max_stages", "shared_layout", "stage_plan", "tile_stages"]
 
 _GUIDE = "CUDA C++ Programming Guide, compute capabilities"
 _WHERE = "mmalab.plan.smem"
@@ -252,6 +252,19 @@ def stage_plan(m: int, n: int, k: int, dtype: str, *, target: str, stages: int |
         ctas=chip.shared_per_sm // held if layout.fits else 0,
         conflicts=_conflicts(m // cta_group, tile.span),
     )
+
+
+def tile_stages(m: int, n: int, k: int, dtype: str, *, target: str, scales: str | None = None,
+                epilogue: int = 0, cta_group: int = 1) -> int:
+    """The most stages of M x N x K that fit: :func:`stage_plan` without the rest of the plan.
+
+    Raises:
+        UsageError: as :func:`stage_plan`.
+    """
+    tile = _Tile(m, n, k, block_format(scales or dtype), isa.target(target).name, epilogue,
+                 cta_group, 0)
+    tile.check()
+    return max_stages(tile.members(), tile.target)
 
 
 @dataclass(frozen=True, slots=True)

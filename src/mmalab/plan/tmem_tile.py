@@ -162,7 +162,7 @@ def check_target(tile: Tile, target: str) -> None:
         raise UsageError(f"{tile.spelling} on {target}", "is not in this target", legal=str(has),
                          where="PTX ISA, tcgen05.mma")
     for k, where in tile.kind.later_k:
-        if tile.k_step == k and target not in isa.parse_targets(where):
+        if tile.k_step == k and isa.target(target).name not in isa.parse_targets(where):
             raise UsageError(f"K = {k} on {target}",
                              f"{tile.kind.name} has K = {tile.kind.k} there",
                              legal=f"K = {tile.kind.k}, or {where}",

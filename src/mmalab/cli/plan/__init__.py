@@ -15,13 +15,14 @@ from mmalab.cli.plan.occupancy import occupancy
 from mmalab.cli.plan.rates import rates
 from mmalab.cli.plan.registers import registers
 from mmalab.cli.plan.smem import smem
+from mmalab.cli.plan.tiles import tiles
 from mmalab.cli.plan.tmem import tmem
 from mmalab.cli.plan.traffic import traffic
 
 __all__ = ["plan"]
 
 plan = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
-for question in (tmem, occupancy, smem, registers, traffic, rates, formats, decode, chips):
+for question in (tmem, occupancy, smem, tiles, registers, traffic, rates, formats, decode, chips):
     plan.command(question.__name__)(question)
 
 
