@@ -12,6 +12,7 @@ import pytest
 from mmalab.claims import Result, Verdict, counts, records, rerun
 from mmalab.claims.registry import codes
 from mmalab.claims.statements import statements
+from mmalab.cli.main import VERBS
 from mmalab.errors import ToolError
 from mmalab.toolchain import AssemblyError
 
@@ -125,3 +126,8 @@ def test_records_travel_with_the_package() -> None:
     assert set(carried) == read
     assert all(place == f"mmalab/{name}" and (ROOT / name).exists()
                for name, place in carried.items())
+
+
+def test_commands_are_verbs(without: list[Result]) -> None:
+    """What repeats a claim is something that the command line has."""
+    assert {result.command.split()[1] for result in without} <= set(VERBS)

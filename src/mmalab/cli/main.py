@@ -36,6 +36,7 @@ VERBS: dict[str, str] = {
     "swizzle": "Which swizzle or padding removes the bank conflicts of a tile.",
     "descriptor": "A descriptor's word explained, or made from its fields.",
     "plan": "Tensor Memory, occupancy, stages, registers, traffic, formats, decode: what fits.",
+    "numerics": "What a tensor core's sums keep: accumulator bits, errors, dot products.",
     "check": "Static findings in a PTX file.",
     "run": "Execute a kernel on the CPU, with the chip's own arithmetic.",
     "asm": "Assemble for one or more chips: opcodes, registers, loops, native or emulated.",

@@ -57,7 +57,7 @@ def blocks_per_sm(shared: int, threads: int = 256, registers: int = 0,
 def _three_stages(said: Statement) -> Answer:
     return equal(said, tile("swizzled", 3).shared_bytes / KIB,
                  derived("3 stages x 2 operands x 128 rows x 64 bytes"),
-                 command="mmalab gemm --kernel swizzled_3 4096 4096 4096")
+                 command="mmalab gemm 128 128 64 --layout swizzled --stages 3")
 
 
 @claim("A-065")
@@ -264,8 +264,7 @@ def _layout_is_a_pair(said: Statement) -> Answer:
     offset = made(3, (1, 2))
     return answer(str(made), derived("mmalab.layouts.Layout"),
                   must={f"{said.value}": str(made) == "(4,(2,3)):(6,(1,2))",
-                        "its value is the inner product": offset == 3 * 6 + 1 * 1 + 2 * 2},
-                  command="mmalab tour")
+                        "its value is the inner product": offset == 3 * 6 + 1 * 1 + 2 * 2})
 
 
 @claim("A-150")

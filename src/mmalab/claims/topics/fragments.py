@@ -331,7 +331,7 @@ def _ldmatrix_addresses(said: Statement) -> Answer:
                   must={"line of each lane": np.array_equal(ours[:, 0], lines),
                         "16-byte chunk of each lane": np.array_equal(ours[:, 1], chunks),
                         f"{outputs} outputs of kernels that read so": not wrong},
-                  command="mmalab gemm --kernel swizzled_3 256 256 256")
+                  command="mmalab gemm 128 128 64 --layout plain")
 
 
 def _ldmatrix_row(operand: str, lane: int) -> tuple[int, int]:

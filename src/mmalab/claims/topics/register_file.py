@@ -59,7 +59,7 @@ def _one_too_many(said: Statement) -> Answer:
                   must={"256 against 255": same([needed.per_thread, needed.limit], said.value),
                         "it does not fit": not needed.fits,
                         "no ptxas takes 256": all("Too big" in said for said in words.values())},
-                  command="mmalab plan registers")
+                  command="mmalab plan registers --mma 128x256")
 
 
 @claim("B-002")
