@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from mmalab import isa
@@ -216,7 +217,7 @@ def _lay_out(members: Sequence[Member], stages: int) -> tuple[tuple[Placed, ...]
 def max_stages(members: Sequence[Member], target: str) -> int:
     """The most stages with which the members fit; 0 when one is too many already."""
     limit = capacity(target)
-    fitting = [stages for stages in range(1, _MOST + 1) if _lay_out(members, stages)[1] <= limit]
+    fitting = takewhile(lambda stages: _lay_out(members, stages)[1] <= limit, range(1, _MOST + 1))
     return max(fitting, default=0)
 
 
