@@ -7,7 +7,9 @@ import pytest
 from scenario import BAR, BAR_AT, FULL, OUT_AT, TILE, TILE_AT, TILE_BYTES, Scenario
 
 from mmalab.emulator import events as ev
+from mmalab.errors import LimitExceeded
 from mmalab.findings import CODES
+from mmalab.sanitizer import mbarrier
 
 OUT = np.uint64(OUT_AT) + 4 * np.arange(32, dtype=np.uint64)
 
@@ -313,6 +315,29 @@ def test_the_exit_of_a_cta_with_copies_into_it():
         s.exit(1)
         assert s.codes() == codes
     assert s.severity("async-outlives-cta") == "warning"
+
+
+def test_a_copy_over_a_live_mbarrier():
+    """Its tile reaches the object's bytes; next to them is fine."""
+    for at, codes in ((BAR_AT - 64, ["mbarrier-lifetime"]), (BAR_AT - TILE_BYTES, []),
+                      (BAR_AT + 8, [])):
+        s = ready()
+        s.expect()
+        s.bulk_load(at=at)
+        assert [code for code in s.codes() if code == "mbarrier-lifetime"] == codes
+
+
+def test_live_mbarriers_are_bounded(monkeypatch):
+    """Their clocks take memory: an error, not an endless run."""
+    monkeypatch.setattr(mbarrier, "_ROOM", 1 << 20)
+    s = Scenario()
+
+    def many():
+        for k in range(1000):
+            s.mbarrier("init", 0, mask=1, addresses=BAR + np.uint64(8 * k))
+
+    with pytest.raises(LimitExceeded, match="live mbarriers"):
+        many()
 
 
 # --- swizzles -------------------------------------------------------------------------------------

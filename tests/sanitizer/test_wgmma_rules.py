@@ -120,6 +120,18 @@ def test_an_accumulator_that_is_dropped_is_a_warning():
     assert s.severity("missing-wgmma-fence") == "warning"
 
 
+def test_a_result_that_was_read_is_no_dropped_accumulator():
+    """The next tile begins with scale-d false, the last one's sums are still being read."""
+    s = filled()
+    s.wgmma(*ALL)
+    s.wgmma_commit(*ALL)
+    s.wgmma_wait(*ALL)
+    s.registers(0, reads=(0,))
+    s.wgmma(*ALL, reads_d=False)
+    assert s.codes() == ["missing-wgmma-fence"]
+    assert s.severity("missing-wgmma-fence") == "error"
+
+
 def test_products_of_one_shape_chain_on_an_accumulator():
     """Another shape needs wait and fence in between."""
     chain, change, after = filled(), filled(), filled()

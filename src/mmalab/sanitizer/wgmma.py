@@ -15,8 +15,9 @@ Registers of one warp, for ``wgmma D, A, [B]``::
 
 A wgmma on registers that were touched since the last fence, or that fly with another shape, is
 ``missing-wgmma-fence``. ptxas often inserts what is missing; the PTX is undefined all the same
-(decision G2). Where the product drops the old D (scale-d is false), as when a compiler sank the
-zeroes of an accumulator below the fence, it is a warning.
+(decision G2). Where the product drops the old D (scale-d is false) and nobody has read a result
+from it since the fence, as when a compiler sank the zeroes of an accumulator below the fence, it is
+a warning.
 """
 
 from __future__ import annotations
@@ -65,6 +66,9 @@ class _File:
 
     fenced: bool = False
     used: set[int] = field(default_factory=set)
+    #: Registers that hold a product's result, and those of which it was read since the fence.
+    results: set[int] = field(default_factory=set)
+    drained: set[int] = field(default_factory=set)
     flying: dict[int, _Flying] = field(default_factory=dict)
     #: The epoch and the clocks with which the warp issued last.
     issued: tuple[int, int] = (0, 0)
@@ -114,6 +118,7 @@ class WgmmaRule:
             event.a, _Flying(epoch, event.shape, False, event.site)))
         registers.flying.update(dict.fromkeys(
             event.d, _Flying(epoch, event.shape, True, event.site)))
+        registers.results.update(event.d)
         clock = self._world.clock(event.cta, event.warp)
         group = event.cta, event.warp // _WARPS
         agent = self._agents.warpgroup(*group)
@@ -153,6 +158,7 @@ class WgmmaRule:
         registers = self._file(event)
         registers.fenced = True
         registers.used.clear()
+        registers.drained.clear()
 
     def commit(self, event: WgmmaCommit) -> None:
         """The warp's open group ends here."""
@@ -182,6 +188,8 @@ class WgmmaRule:
         if registers.flying:
             self._check_touch(event, registers)
         registers.used.update(event.reads, event.writes)
+        registers.drained |= registers.results.intersection(event.reads)
+        registers.results.difference_update(event.writes)
 
     def _file(self, event: Wgmma | WgmmaFence | WgmmaWait | Registers) -> _File:
         return self._files.setdefault((event.cta, event.warp), _File())
@@ -197,7 +205,8 @@ class WgmmaRule:
             flying = registers.flying.get(slot)
             if flying is None:
                 if registers.touched(slot):
-                    dropped = registers.fenced and not event.reads_d
+                    dropped = (registers.fenced and not event.reads_d
+                               and registers.drained.isdisjoint(event.d))
                     self._unfenced(event, "D", "were touched since the last wgmma.fence",
                                    "warning" if dropped else "error")
                     return
