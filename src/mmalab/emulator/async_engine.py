@@ -14,9 +14,10 @@ bulk store has two steps, and ``wait_group.read`` leaves the second open::
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -79,12 +80,50 @@ class Task:
 Operation: TypeAlias = Copy | Arrival | Task
 
 
+class _Flight:
+    """Operations in order of issue: all of them, and those of one queue (cp.async: one warp)."""
+
+    def __init__(self) -> None:
+        self._all: dict[int, Operation] = {}
+        self._of: defaultdict[Queue | int, dict[int, Operation]] = defaultdict(dict)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Operation]:
+        return iter(self._all.values())
+
+    def add(self, operation: Operation) -> None:
+        """Behind all others."""
+        self._all[id(operation)] = self._of[_key(operation)][id(operation)] = operation
+
+    def remove(self, operation: Operation) -> None:
+        """It is done; nothing where it is no longer there."""
+        key = _key(operation)
+        self._all.pop(id(operation), None)
+        self._of[key].pop(id(operation), None)
+        if not self._of[key]:
+            del self._of[key]
+
+    def of(self, key: Queue | int) -> list[Operation]:
+        """Those of a queue, or the cp.async of a row."""
+        return list(self._of[key].values()) if key in self._of else []
+
+    def oldest(self, index: int = 0) -> Operation:
+        """The operation with so many older ones."""
+        return next(islice(self._all.values(), index, None))
+
+
+def _key(operation: Operation) -> Queue | int:
+    return operation.queue if isinstance(operation, Task) else operation.row
+
+
 class AsyncEngine:
     """All asynchronous operations in flight."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self.queue: list[Operation] = []
+        self.queue = _Flight()
         #: Committed groups of each lane.
         self.committed = np.zeros((machine.state.rows, 32), np.int64)
         #: Committed groups of the queues of tasks.
@@ -98,7 +137,7 @@ class AsyncEngine:
 
     def issue_task(self, task: Task) -> None:
         """Queue, or do at once if the schedule says so."""
-        self.queue.append(task)
+        self.queue.add(task)
         if self._at_once():
             self._advance(task)
 
@@ -109,17 +148,17 @@ class AsyncEngine:
     def wait_groups(self, queue: Queue, newest: int, *, leave: int = 0) -> None:
         """Do all but the last `leave` steps of the queue's tasks of all but the `newest` groups."""
         closed = self._groups[queue] - newest
-        for task in [op for op in self.queue if isinstance(op, Task) and op.queue == queue]:
-            if task.group < closed:
-                self._advance(task, leave)
+        for task in self.queue.of(queue):
+            if isinstance(task, Task) and task.group < closed:
+                self._do(task, leave)
 
     def _advance(self, task: Task, leave: int = 0) -> None:
         if task.queue[0] in _IN_ORDER:
-            for earlier in [op for op in self.queue
-                            if isinstance(op, Task) and op.queue == task.queue]:
+            for earlier in self.queue.of(task.queue):
                 if earlier is task:
                     break
-                self._do(earlier)
+                if isinstance(earlier, Task):
+                    self._do(earlier)
         self._do(task, leave)
 
     def _do(self, task: Task, leave: int = 0) -> None:
@@ -127,13 +166,13 @@ class AsyncEngine:
             task.steps.pop(0)()
             self._machine.version += 1
         if not task.steps:
-            self.queue = [op for op in self.queue if op is not task]
+            self.queue.remove(task)
 
     # --- issue --------------------------------------------------------------------------------
 
     def issue(self, operation: Copy | Arrival) -> None:
         """Queue, or do at once if the schedule says so."""
-        self.queue.append(operation)
+        self.queue.add(operation)
         if isinstance(operation, Copy):
             self._announce(operation)
         if self._at_once():
@@ -164,7 +203,7 @@ class AsyncEngine:
 
     def wait(self, row: int, lanes: NDArray[np.bool_], newest: int) -> None:
         """Finish the lanes' copies of all but the `newest` groups; -1: all, committed or not."""
-        for operation in [op for op in self.queue if op.row == row]:
+        for operation in self.queue.of(row):
             if isinstance(operation, Copy):
                 due = lanes & operation.pending
                 if newest >= 0:
@@ -176,13 +215,13 @@ class AsyncEngine:
         """A moment passes: a seeded schedule may finish something now."""
         machine = self._machine
         if self.queue and isinstance(machine.schedule, int) and machine.rng.random() < 0.25:
-            self._drain(self.queue[int(machine.rng.integers(len(self.queue)))])
+            self._drain(self.queue.oldest(int(machine.rng.integers(len(self.queue)))))
 
     def drain(self) -> bool:
         """Nothing can run: finish the oldest operation. False when there is none."""
         if not self.queue:
             return False
-        self._drain(self.queue[0])
+        self._drain(self.queue.oldest())
         return True
 
     def drain_each(self) -> bool:
@@ -209,10 +248,10 @@ class AsyncEngine:
     def _finish_lanes(self, operation: Copy | Arrival, lanes: NDArray[np.bool_]) -> None:
         if isinstance(operation, Arrival):
             # It stands for the copies that the lane issued before.
-            for earlier in list(self.queue):
+            for earlier in self.queue.of(operation.row):
                 if earlier is operation:
                     break
-                if isinstance(earlier, Copy) and earlier.row == operation.row:
+                if isinstance(earlier, Copy):
                     self._finish(earlier, lanes & earlier.pending)
             self._arrive(operation, lanes)
         else:
@@ -221,7 +260,7 @@ class AsyncEngine:
     def _retire(self, operation: Copy | Arrival, lanes: NDArray[np.bool_]) -> None:
         operation.pending &= ~lanes
         if not operation.pending.any():
-            self.queue = [op for op in self.queue if op is not operation]
+            self.queue.remove(operation)
         self._machine.version += 1
 
     def _finish(self, copy: Copy, lanes: NDArray[np.bool_]) -> None:

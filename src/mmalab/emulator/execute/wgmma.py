@@ -7,13 +7,11 @@ schedule. The four warps of a warpgroup must issue the same thing.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmalab.emulator.async_engine import Task
 from mmalab.emulator.events import Span, Wgmma
 from mmalab.emulator.execute.registry import executes
 from mmalab.emulator.execute.wgmma_checks import (
@@ -26,11 +24,11 @@ from mmalab.emulator.execute.wgmma_checks import (
 )
 from mmalab.emulator.execute.wgmma_operands import SharedOperand
 from mmalab.emulator.execute.wgmma_plan import Plan, plan_of
-from mmalab.emulator.execute.wgmma_product import multiply_now, together
+from mmalab.emulator.execute.wgmma_product import start, together
 from mmalab.emulator.execute.wgmma_whole import issue_whole
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.state import pack
-from mmalab.emulator.warpgroups import WARPS, Part, Product
+from mmalab.emulator.warpgroups import WARPS, Part
 
 if TYPE_CHECKING:
     from mmalab.emulator.machine import Machine
@@ -67,15 +65,6 @@ def _issue_parts(lanes: Lanes, plan: Plan, named: dict[str, NDArray[Any]],
         _issue_part(lanes, position, row, plan, Part(lanes.site, operands, metadata))
 
 
-def _start(machine: Machine, row: int, product: Product) -> None:
-    """All four warps have issued: the product is under way."""
-    engine, queue = machine.engine, machine.warpgroups.queue_of(row)
-    task = Task(row, product.part.site, queue, engine.open_group(queue),
-                [partial(multiply_now, machine, product)])
-    engine.commit_group(queue)
-    engine.issue_task(task)
-
-
 def _issue_part(lanes: Lanes, position: int, row: int, plan: Plan, part: Part) -> None:
     machine = lanes.machine
     found = _operands(machine, row, plan, part)
@@ -91,7 +80,7 @@ def _issue_part(lanes: Lanes, position: int, row: int, plan: Plan, part: Part) -
     check_warpgroup(machine, row, product, part)
     check_metadata(machine, row, plan, part)
     if len(product.parts) == WARPS:
-        _start(machine, row, product)
+        start(machine, product)
 
 
 #: Side -> (operand, the shared address that it is relative to).

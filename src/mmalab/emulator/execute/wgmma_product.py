@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mmalab import formats
+from mmalab.emulator.async_engine import Task
 from mmalab.emulator.execute.mma import unit_of
 from mmalab.emulator.execute.wgmma_operands import SharedOperand, from_slots, to_slots
 from mmalab.emulator.execute.wgmma_plan import Plan, plan_of
@@ -25,7 +27,7 @@ from mmalab.numerics.operands import Words
 if TYPE_CHECKING:
     from mmalab.emulator.machine import Machine
 
-__all__ = ["multiply_now", "tiles_of", "together"]
+__all__ = ["start", "tiles_of", "together"]
 
 
 @contextmanager
@@ -39,7 +41,16 @@ def together(machine: Machine) -> Iterator[None]:
         batch.run()
 
 
-def multiply_now(machine: Machine, product: Product) -> None:
+def start(machine: Machine, product: Product) -> None:
+    """All four warps have issued: the product is under way."""
+    engine, queue = machine.engine, machine.warpgroups.queue_of(product.first)
+    task = Task(product.first, product.part.site, queue, engine.open_group(queue),
+                [partial(_multiply_now, machine, product)])
+    engine.commit_group(queue)
+    engine.issue_task(task)
+
+
+def _multiply_now(machine: Machine, product: Product) -> None:
     """D = A B + D, now or with the batch that is being collected."""
     part, first = product.part, product.first
     plan, values = plan_of(machine, part.site), dict(part.operands)

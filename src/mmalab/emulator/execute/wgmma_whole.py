@@ -1,7 +1,7 @@
-"""Whole warpgroups that issue one wgmma together, unobserved and at once: no bookkeeping by warp.
+"""Whole warpgroups that issue one wgmma together and unobserved: no bookkeeping by warp.
 
-That is how warpgroups go in a run without listeners under the eager schedule, nearly always: their
-four warps stand at the instruction with equal operands. All of them, of all CTAs, become one table
+That is how warpgroups go in a run without listeners, nearly always: their four warps stand at the
+instruction with equal operands. Under the eager schedule all of them, of all CTAs, become one table
 of jobs, which the processors share.
 """
 
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from mmalab.emulator.execute.wgmma_checks import bounds_kept, judge
 from mmalab.emulator.execute.wgmma_plan import Plan
-from mmalab.emulator.execute.wgmma_product import tiles_of
+from mmalab.emulator.execute.wgmma_product import start, tiles_of
 from mmalab.emulator.execute.wgmma_tiles import TilePlan, run_apart
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.program import Site
-from mmalab.emulator.warpgroups import WARPS
+from mmalab.emulator.warpgroups import WARPS, Part, Product
 from mmalab.numerics.tile_ir import JOB, Word
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ _Words = dict[str, NDArray[Any]]
 
 
 def issue_whole(lanes: Lanes, plan: Plan, named: _Words) -> NDArray[np.bool_]:
-    """Do the products of whole warpgroups; which of the rows had part in one.
+    """Issue the products of whole warpgroups; which of the rows had part in one.
 
     `named` are the operands [rows, 32] of A and B behind descriptors, and scale_d.
     """
     machine, rows = lanes.machine, lanes.rows
     done = np.zeros(len(rows), bool)
-    if machine.observed or machine.schedule != "eager" or len(rows) < WARPS:
+    if machine.observed or len(rows) < WARPS:
         return done
     tiles = tiles_of(machine, lanes.site, plan)
     if tiles is None or machine.space.shared.written is not None:
@@ -46,15 +46,27 @@ def issue_whole(lanes: Lanes, plan: Plan, named: _Words) -> NDArray[np.bool_]:
         return done
     done[at[:, None] + np.arange(WARPS)] = True
     firsts = rows[at]
-    jobs = _jobs(machine, lanes.site, plan, tiles, firsts,
-                 {name: words[at, 0] for name, words in named.items()})
+    values = {name: words[at, 0] for name, words in named.items()}
+    jobs = _jobs(machine, lanes.site, plan, tiles, firsts, values)
     if jobs is None:
         return np.ones(len(rows), bool)
+    if machine.schedule == "eager":
+        machine.counters["tensor.flops"] += plan.form.flops * len(firsts)
+        run_apart(tiles.tile, jobs)
+    else:
+        _start_each(machine, lanes.site, firsts, values)
     machine.warpgroups.issued[firsts[:, None] + np.arange(WARPS)] += 1
     machine.version += len(firsts)
-    machine.counters["tensor.flops"] += plan.form.flops * len(firsts)
-    run_apart(tiles.tile, jobs)
     return done
+
+
+def _start_each(machine: Machine, site: Site, firsts: NDArray[np.int64], values: _Words) -> None:
+    """Products that happen when the schedule says."""
+    issued = machine.warpgroups.issued
+    listed = {name: words.tolist() for name, words in values.items()}
+    for number, first in enumerate(firsts.tolist()):
+        part = Part(site, tuple((name, int(words[number])) for name, words in listed.items()))
+        start(machine, Product(first, int(issued[first]), dict.fromkeys(range(WARPS), part)))
 
 
 def _alike(lanes: Lanes, named: _Words) -> NDArray[np.int64]:
