@@ -182,3 +182,26 @@ def test_maps_have_the_size_that_they_have() -> None:
     """128 bytes, whatever the buffer; a shorter one is out of bounds."""
     found = findings(load(), [np.zeros(MAP_BYTES - 16, np.uint8)])
     assert [f.code for f in found] == ["out-of-bounds"]
+
+
+WAIT = """
+W: mbarrier.try_wait.parity.shared::cta.b64 %p30, [%r91], 0; @!%p30 bra W;
+   ld.shared.u32 %r5, [%r90]; st.global.u32 [%rd41], %r5;
+"""
+
+
+@pytest.mark.parametrize("field", ["box_dim", "global_address"])
+def test_a_map_that_changes_in_flight(field: str) -> None:
+    """The copy uses the map as it is when it runs: another box is a finding, another tensor read."""
+    other, out = array() + 5000, np.zeros(1, np.uint32)
+    data = np.frombuffer(a_map(box=(32, 32)).encode(18 << 40), np.uint8).copy()
+    change = {"box_dim": "b32 [%rd40], 1, 16", "global_address": "b64 [%rd40], %rd43"}[field]
+    body = load() + f"""
+    mov.u32 %r6, 16; tensormap.replace.tile.{field}.global.b1024.{change};""".replace(
+        "1, 16;", "1, %r6;") + WAIT
+    for schedule, first, codes in (("eager", 0, []), ("lazy", 5000, ["illegal-value"])):
+        copy = data.copy()
+        found = findings(body, [copy, out, array(), other], schedule=schedule)
+        assert [f.code for f in found] == (codes if field == "box_dim" else [])
+        if not found:
+            assert int(out[0]) == (first if field == "global_address" else 0)

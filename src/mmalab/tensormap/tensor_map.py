@@ -20,6 +20,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -52,7 +53,7 @@ class Im2col:
     wide: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TensorMap:
     """One tensor map. Build it with :meth:`tiled` or :meth:`im2col`, or decode 128 bytes.
 
@@ -123,17 +124,17 @@ class TensorMap:
         """Number of dimensions, 1 to 5."""
         return len(self.dims)
 
-    @property
+    @cached_property
     def element(self) -> Element:
         """The record of the element type."""
         return element(self.dtype)
 
-    @property
+    @cached_property
     def swizzle_mode(self) -> SwizzleMode:
         """The record of the swizzle."""
         return swizzle(self.swizzle)
 
-    @property
+    @cached_property
     def slice_bytes(self) -> int:
         """Bytes of the channels that lie next to each other in an interleaved tensor, 0 in others.
 
@@ -142,7 +143,7 @@ class TensorMap:
         """
         return {"none": 0, "16B": 16, "32B": 32}.get(self.interleave, 0)
 
-    @property
+    @cached_property
     def counts(self) -> tuple[int, ...]:
         """Elements that a copy brings, by dimension, innermost first."""
         if self.im2col_box is not None:
@@ -154,7 +155,7 @@ class TensorMap:
         found[-2] = 1  # whatever the box says, one slice of channels
         return tuple(found)
 
-    @property
+    @cached_property
     def box_bytes(self) -> int:
         """Bytes of one copy in shared memory, which its mbarrier counts."""
         if self.slice_bytes:

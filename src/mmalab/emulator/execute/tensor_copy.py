@@ -56,13 +56,23 @@ def map_at(issue: Issue, address: int) -> TensorMap:
     Raises:
         Illegal: misaligned, out of bounds, or fields that no map can have.
     """
+    return _map_of(issue, _map_bytes(issue, address))
+
+
+def _map_bytes(issue: Issue, address: int) -> bytes:
+    """The 128 bytes at a generic address, as they are now."""
     if address % _MAP_ALIGN:
         raise Illegal("misaligned-access", f"a tensor map at {address:#x}",
                       "is not 64-byte aligned", legal="a multiple of 64", where=_MAP_WHERE)
     found = issue.machine.space.extent("", address, issue.row)
     if found is None or found.at < found.low or found.at + MAP_BYTES > found.high:
         raise issue.outside("a tensor map", address, MAP_BYTES, "memory that the kernel has")
-    made = _decoded(found.region.data[found.at : found.at + MAP_BYTES].tobytes())
+    return found.region.data[found.at : found.at + MAP_BYTES].tobytes()
+
+
+def _map_of(issue: Issue, data: bytes) -> TensorMap:
+    """The map that the bytes hold, if this chip has it."""
+    made = _decoded(data)
     if isinstance(made, UsageError):
         raise told(made)
     _check_chip(issue, made)
@@ -92,9 +102,10 @@ def _refuse_unknown(issue: Issue, made: TensorMap) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A map and a cut of it, with the bytes of the buffer that the tensor lies in, and where in
-    them it begins."""
+    """A map (its bytes too) and a cut of it, with the bytes of the buffer that the tensor lies in,
+    and where in them it begins."""
 
+    data: bytes
     map: TensorMap
     cut: Cut
     memory: _Bytes
@@ -108,21 +119,31 @@ class _Box:
                           (*block.strides[:-1], size))
 
 
-def _box(issue: Issue, *, write: bool, whole: bool = False) -> _Box:
+def _box(issue: Issue, *, write: bool, whole: bool = False, before: _Box | None = None) -> _Box:
     """The box that the lane names; `whole`: with all that a store writes.
 
+    `before` is the box of the same lane when it issued the copy: unless the map has changed since,
+    it is the box still.
+
     Raises:
-        Illegal: coordinates or map against the rules, or bytes outside the map's buffer.
+        Illegal: coordinates or map against the rules, bytes outside the map's buffer, or a map that
+            has got another box meanwhile.
     """
-    made = map_at(issue, issue.generic("map"))
+    data = _map_bytes(issue, issue.generic("map"))
+    if before is not None and before.data == data:
+        return before
+    made = _map_of(issue, data)
     _refuse_unknown(issue, made)
     try:
         found = cut(made, issue.coordinates, load=issue.modifiers.get("load", "tile").removesuffix(
             "_no_offs"), offsets=issue.offsets, whole=whole)
     except UsageError as error:
         raise told(error) from None
+    if before is not None and before.cut.shape != found.shape:
+        raise Illegal("illegal-value", f"{issue.name} of a box of {before.map.box}",
+                      f"its tensor map has one of {made.box} now", where=f"PTX ISA, {issue.name}")
     if not found.blocks:
-        return _Box(made, found, np.zeros(0, np.uint8))
+        return _Box(data, made, found, np.zeros(0, np.uint8))
     tensor = issue.machine.space.extent("global", made.offset, issue.row)
     end = max(block.end for block in found.blocks)
     if tensor is None or tensor.at + end > tensor.high:
@@ -133,7 +154,7 @@ def _box(issue: Issue, *, write: bool, whole: bool = False) -> _Box:
     if write and not tensor.region.writable:
         raise Illegal("read-only-write", f"a tensor store to"
                       f" {issue.machine.space.describe(made.offset)}", "is read-only memory")
-    return _Box(made, found, tensor.region.data, tensor.at)
+    return _Box(data, made, found, tensor.region.data, tensor.at)
 
 
 # --- loads ----------------------------------------------------------------------------------------
@@ -177,7 +198,7 @@ def _load(issue: Issue) -> None:
     held: list[_Bytes] = []
     if issue.machine.observed:
         issue.spans += [*_map_span(issue), *_global_spans(box, "read")]
-    steps: list[Step] = [lambda: held.append(_image(issue))]
+    steps: list[Step] = [lambda: held.append(_image(issue, box))]
     for place, barrier, how in places:
         if place.region.written is not None:
             issue.mark_written(place, how.places(place.at))
@@ -197,9 +218,9 @@ def _arrives(held: list[_Bytes], place: Extent, how: Arrangement, done: Step) ->
     return write
 
 
-def _image(issue: Issue) -> _Bytes:
+def _image(issue: Issue, issued: _Box) -> _Bytes:
     """The packed box, filled where it leaves the tensor."""
-    box = _box(issue, write=False)
+    box = _box(issue, write=False, before=issued)
     made = box.map
     image = np.zeros(box.cut.shape, np.uint8)
     if made.fill == "nan" and not box.cut.whole:
@@ -241,7 +262,7 @@ def _arranged(issue: Issue, box: _Box, place: Extent, size: int) -> Arrangement:
 # --- stores and reductions ------------------------------------------------------------------------
 
 def _store(issue: Issue) -> None:
-    _box(issue, write=True, whole=True)  # beyond the tensor too nothing may be hurt
+    written = _box(issue, write=True, whole=True)  # beyond the tensor too nothing may be hurt
     box = _box(issue, write=True)
     _check_store(issue, box.map)
     size = _shared_bytes(box)
@@ -260,7 +281,7 @@ def _store(issue: Issue) -> None:
                         _shared_span(issue, source, how, box.map, "read"),
                         *_global_spans(box, "atomic" if reduces else "write")]
     issue.launch("bulk", [lambda: held.append(how.take(source.region.data, source.at)),
-                          lambda: _write(issue, held[0])])
+                          lambda: _write(issue, held[0], written)])
 
 
 def _check_store(issue: Issue, made: TensorMap) -> None:
@@ -289,12 +310,9 @@ def _check_source(issue: Issue, box: _Box, source: Extent, how: Arrangement) -> 
     issue.check_written(source, how.places(source.at)[stored.reshape(-1)], issue.name)
 
 
-def _write(issue: Issue, packed: _Bytes) -> None:
+def _write(issue: Issue, packed: _Bytes, issued: _Box) -> None:
     """Write or combine the box's part of the tensor, in whole 16 bytes."""
-    box = _box(issue, write=True, whole=True)
-    if packed.size != prod(box.cut.shape):
-        raise Illegal("illegal-value", f"{issue.name} of {packed.size} bytes",
-                      "its tensor map has another box now", where=f"PTX ISA, {issue.name}")
+    box = _box(issue, write=True, whole=True, before=issued)
     image = packed.reshape(box.cut.shape)
     op = issue.modifiers.get("op")
     for block in box.cut.blocks:
