@@ -1,16 +1,28 @@
-"""Which plan for which sizes: a small rule, from measurements.
+"""Which plan for which sizes: the one that a small model of the chip's clocks finds shortest.
 
-On one H200 (132 SMs, 700 W) the throughput of these kernels followed two numbers: how large a share
-of the last wave of tiles lies inside C, and how good a tile is when all of it does. Large products
-run at the power cap, where SMs that idle let the others clock higher: half of a loss comes back, so
-the share counts by its square root. Products of less than about 0.15 ms do not reach the cap.
+A CTA computes its tiles one after the other. A tile takes its products, 1/32 clock for each element
+of C and slice of K, stretched where the tile asks for more than the SMs' share of L2, and the end
+that no products of another tile hide. The last wave of tiles is mostly not full. Small products
+wait for it; large ones run at the power cap, where SMs that idle let the others clock higher, so
+that a quarter of what is lost comes back::
 
-    score = weight(tile) x share ** (1/2 above 1e11 operations, else 1)
+    clocks = (slices x rows x columns / 32 / efficiency + end) x waves x (whole / waves) ** 3/4
 
-The weights are throughputs relative to the best algorithm of cublasLt at a share of one, fitted to
-49 measurements of BF16 products (records/h200/gemm_search.json). Below K = 2048 (16-bit values)
-each group has its own tile, because there the store of a tile takes as long as its products' tail;
-up to 64 rows the product is a read of B (see `skinny`).
+The constants are fitted to measurements on one H200 (records/h200/bench, gemm_search.json):
+
+================  ==================================================================================
+48 B/clk          what TMA brings to each of 132 SMs from L2 without slowing 128 x 256 tiles down;
+                  threads that gather bring 35, fewer SMs up to 98 each
+0.993             clusters, which wait for each other
+1.03              256 rows by 192 columns and more: fewer waits for each product
+0.985             128 columns of 256 rows: 96 B/clk of shared memory for each group
+0.937 to 0.977    groups that take turns, with 128 to 192 columns
+1200, 2000, 3200  clocks at the end of a tile: 128 rows, 256 rows, 256 rows with three stages
+400               the same when groups take turns
+================  ==================================================================================
+
+Of 64 recorded measurements of 8 products 60 are within 3 % of it, the worst is 8 % off.
+Up to 64 rows the product is a read of B instead (see `skinny`).
 
     >>> plan_for(8192, 8192, 8192, recipe("bf16"), "bf16").tile
     (256, 208)
@@ -18,49 +30,45 @@ up to 64 rows the product is a read of B (see `skinny`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import gcd
 
 from mmalab import isa
 from mmalab.errors import UsageError
-from mmalab.kernels.sm90_wgmma.plan import SLICE, Plan
+from mmalab.kernels.sm90_wgmma.plan import MOST_SHARED, SLICE, Plan
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.recipe import Recipe
 
-__all__ = ["plan_for", "split_for"]
+__all__ = ["clocks", "plan_for", "split_for"]
 
 #: Operations above which the power cap decides.
 _CAPPED = 1e11
-#: Slices of K below which groups take turns.
-_SHORT = 32
-_PINGPONG = (Plan((128, 192), 5, (2, 1), schedule="pingpong", band=4096),)
-_COOPERATIVE = (
-    (Plan((256, 208), 3, (1, 2)), 1.01),
-    (Plan((256, 192), 4, (1, 2)), 1.00),
-    (Plan((256, 160), 4, (1, 2)), 0.995),
-    (Plan((128, 256), 4, (2, 1)), 0.993),
-    (Plan((256, 176), 4, (1, 2)), 0.98),
-    (Plan((256, 128), 4, (1, 2)), 0.98),
-    (Plan((128, 192), 5, (2, 1)), 0.90),
-    (Plan((128, 128), 6, (2, 1)), 0.80),
-    (Plan((128, 128), 6), 0.78),
-    (Plan((128, 64), 8), 0.55),
-)
-#: Partial sums take registers: tiles that have room for them, by what was measured.
-_PROMOTED = (
-    (Plan((128, 256), 4, (2, 1), part=128), 1.0),
-    (Plan((256, 128), 4, (1, 2)), 0.98),
-    (Plan((128, 128), 6, (2, 1)), 0.80),
-    (Plan((128, 128), 6), 0.78),
-    (Plan((128, 64), 8), 0.55),
-)
-#: Rows that threads gather, for a CTA of its own.
-_GATHERED = (
-    (Plan((256, 128), 4), 1.0),
-    (Plan((128, 256), 4), 0.99),
-    (Plan((128, 128), 6), 0.80),
-    (Plan((128, 64), 8), 0.55),
-)
+#: Bytes of a clock that L2 gives each SM when all ask, the same by threads, and one SM alone.
+_L2, _L2_GATHERED, _L2_ALONE = 48.0, 35.0, 98.0
+#: Most stages: more do not help; and how many copies by threads need.
+_STAGES, _FEW = 8, 4
+_TURNS = "pingpong"
+
+
+def _candidates() -> Iterator[Plan]:
+    for columns in (208, 192, 176, 160, 128):
+        yield Plan((256, columns), _STAGES, (1, 2))
+    for columns in (256, 224, 208, 192, 176, 160, 144, 128, 96, 64):
+        yield Plan((128, columns), _STAGES)
+        yield Plan((128, columns), _STAGES, (2, 1))
+    for columns in (192, 160, 128):
+        yield Plan((128, columns), _STAGES, (2, 1), schedule=_TURNS, band=4096)
+    yield Plan((128, 176), _STAGES, (1, 2), schedule=_TURNS, band=4096)
+
+
+#: Partial sums take registers: tiles that have room for them.
+_PROMOTED = (Plan((256, 128), _STAGES, (1, 2)), Plan((128, 256), _STAGES, (2, 1), part=128),
+             Plan((128, 128), _STAGES, (2, 1)), Plan((128, 128), _STAGES), Plan((128, 64), _STAGES))
+#: Threads gather for their own CTA, and leave fewer registers.
+_GATHERED = tuple(Plan((rows, columns), _STAGES, flight=0)
+                  for rows, columns in ((256, 192), (256, 160), (256, 128), (128, 256), (128, 192),
+                                        (128, 128), (128, 64)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,68 +87,80 @@ class _Wanted:
     def gathered(self) -> bool:
         return self.k * self.recipe.bytes % 16 != 0
 
-    def problem(self, plan: Plan) -> Problem:
-        """The problem with a plan, and the best way out that it has."""
+    def fitted(self, plan: Plan) -> Problem:
+        """The problem with the plan's best way out, and as many stages as fit (`plan` has most)."""
+        size = isa.type_bits(self.out) // 8
+        made = replace(plan, store=self._store(plan))
+        room = MOST_SHARED - made.shared_bytes(size) + made.stages * made.stage_bytes
+        stages = min(plan.stages, room // made.stage_bytes)
         return Problem(self.m, self.n, self.k, self.recipe, self.out,
-                       replace(plan, store=self._store(plan)), self.promote_every, self.scaled)
+                       replace(made, stages=max(stages, 1)), self.promote_every, self.scaled)
 
     def _store(self, plan: Plan) -> str:
         size = isa.type_bits(self.out) // 8
         if not self.gathered and gcd(self.n, plan.tile[1] // plan.cluster[0]) % 16 == 0:
             return "permuted"
-        if size == 2 and self.n % 8 == 0 and plan.tile[1] % 16 == 0 and plan.stages > 2:
-            return "staged"
-        return "direct"
+        if size != 2 or self.n % 8 or plan.tile[1] % 16:
+            return "direct"
+        staged = replace(plan, store="staged")
+        left = (MOST_SHARED - staged.shared_bytes(size)) // plan.stage_bytes + plan.stages
+        # Threads that gather need the stages more than C needs to be staged.
+        return "direct" if self.gathered and left < _FEW else "staged"
 
 
 def plan_for(m: int, n: int, k: int, recipe: Recipe, out: str, promote_every: int | None = None,
              *, scaled: bool = False) -> Plan:
-    """The plan with the highest score.
+    """The plan with the fewest clocks.
 
     Raises:
-        UsageError: no plan computes this product; the message is that of the last one tried.
+        UsageError: no plan computes this product; the message is that of the first one tried.
     """
     wanted = _Wanted(m, n, k, recipe, out, promote_every, scaled)
-    slices = -(-k * recipe.bytes // SLICE)
-    rows: tuple[tuple[Plan, float], ...] = _COOPERATIVE
-    if wanted.gathered:
-        rows = _GATHERED
-    elif promote_every is not None:
-        rows = _PROMOTED
-    elif slices < _SHORT and m * n >= 132 * 128 * 192:
-        rows = tuple((plan, 1.0) for plan in _PINGPONG)
-    best: tuple[float, Plan] | None = None
-    refused: UsageError | None = None
-    for plan, weight in rows:
-        made = _made(wanted, plan)
-        if isinstance(made, UsageError):
-            refused = made
-            continue
-        score = weight * _share(made) ** (0.5 if 2 * m * n * k >= _CAPPED else 1.0)
-        if best is None or score > best[0]:
-            best = score, made.plan
-    if best is None:
-        raise refused or UsageError(f"{m} x {n} x {k}", "no plan computes it")
-    return best[1]
-
-
-def _made(wanted: _Wanted, plan: Plan) -> Problem | UsageError:
-    """The problem; where C's staging leaves no room for the stages, with one or two less."""
-    refused: UsageError | None = None
-    for stages in range(plan.stages, max(plan.stages - 3, 1), -1):
+    plans = (_GATHERED if wanted.gathered else _PROMOTED if promote_every is not None
+             else tuple(_candidates()))
+    found: list[Problem] = []
+    refused: list[UsageError] = []
+    for plan in plans:
         try:
-            return wanted.problem(replace(plan, stages=stages))
-        except UsageError as found:
-            refused = refused or found
-    return refused or UsageError(f"{plan}", "has no stages")
+            found.append(wanted.fitted(plan))
+        except UsageError as words:
+            refused.append(words)
+    if not found:
+        raise refused[0]
+    return min(found, key=clocks).plan
 
 
-def _share(problem: Problem) -> float:
-    """The share of all waves' tiles that lies inside C."""
+def clocks(problem: Problem) -> float:
+    """The model's clocks of a product."""
     plan = problem.plan
-    clusters = plan.sms // plan.ctas
-    waves = -(-problem.work // clusters)
-    return problem.m * problem.n / (waves * plan.sms * plan.tile[0] * plan.tile[1])
+    rows, columns = plan.tile
+    tile = problem.slices * rows * columns / 32 / _efficiency(problem) + _end(plan)
+    waves = problem.work * plan.ctas / plan.sms
+    whole = -(-problem.work // (plan.sms // plan.ctas))
+    exponent = 0.75 if 2 * problem.m * problem.n * problem.k >= _CAPPED else 1.0
+    return tile * waves * float((whole / waves) ** exponent)
+
+
+def _efficiency(problem: Problem) -> float:
+    """Of the tensor cores' clocks, within a tile."""
+    plan = problem.plan
+    rows, columns = plan.tile
+    filled = (rows / plan.cluster[1] + columns / plan.cluster[0]) * SLICE
+    share = _L2_GATHERED if problem.gathered else _L2
+    share = min(_L2_ALONE, share * plan.sms / min(plan.sms, problem.work * plan.ctas))
+    found = min(1.0, share * rows * columns / 32 / filled)
+    if plan.schedule == _TURNS:
+        return found * (0.937 + 0.04 * (columns - 128) / 64)
+    if rows == 256:
+        return found * (1.03 if columns >= 192 else 0.985 if columns <= 128 else 1.0)
+    return found * (0.993 if plan.ctas > 1 else 1.0)
+
+
+def _end(plan: Plan) -> float:
+    """Clocks at the end of a tile."""
+    if plan.schedule == _TURNS:
+        return 400
+    return 1200 if plan.tile[0] == 128 else 2000 if plan.stages > 3 else 3200
 
 
 def split_for(n: int, slices: int, sms: int = 132) -> tuple[int, int, int]:

@@ -15,8 +15,9 @@ unit  even rows            odd rows
 
 cp.async writes zeros for what its source size leaves out: the end of K, and lines past the edge.
 A stage counts as full when each warp has seen its copies arrive, made them visible to the
-asynchronous proxy that wgmma reads through, and arrived. That is done `stages - 2` slices later, so
-that as many are under way; one more would wait for a stage that nobody is told of.
+asynchronous proxy that wgmma reads through, and arrived. That is done as many slices later as can
+be under way: all stages but the one that is filled, and but those that products under way hold;
+one more, and a stage would be waited for that nobody is told of.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Gather:
         self.thread = b.and_("b32", b.mov("u32", b.tid.x), GROUP - 1)
         self.leads = b.setp("eq", "u32", b.and_("b32", self.thread, 31), 0)
         self.cursor, self.told = Cursor(b, barriers), Cursor(b, barriers)
-        self.behind = max(problem.plan.stages - 2, 0)
+        self.behind = max(problem.plan.stages - 1 - problem.plan.flight, 0)
         self.pending = b.mov("u32", 0)
         plan = problem.plan
         self.lines = [self._lines(name, offset, lines // 2, odd)
