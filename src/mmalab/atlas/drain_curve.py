@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from mmalab import isa
@@ -63,6 +64,7 @@ def drain(
     shapes: Iterable[str] | None = None,
     toolkit: str | None = None,
     *,
+    counts: Iterable[int] | None = None,
     target: str = "sm_100a",
     opt_level: int = 3,
 ) -> tuple[DrainPoint, ...]:
@@ -71,6 +73,7 @@ def drain(
     Args:
         shapes: of :data:`SHAPES`; None for all.
         toolkit: release; None for the newest.
+        counts: the N of xN; None for every one of each shape.
         target: one that has Tensor Memory.
         opt_level: 0 to 3.
 
@@ -78,16 +81,20 @@ def drain(
         UsageError: no such shape.
         AssemblyError: the target has no Tensor Memory.
     """
-    points = []
+    asked: list[tuple[str, int]] = []
+    wanted = None if counts is None else set(counts)
     for shape in SHAPES if shapes is None else shapes:
         if shape not in SHAPES:
             raise UsageError(f"shape {shape!r}", "is not one of tcgen05.ld", legal=list(SHAPES),
                              where="PTX ISA, tcgen05.ld")
-        num = 1
-        while num <= SHAPES[shape]:
-            points.append(_point(shape, num, toolkit, target, opt_level))
-            num *= 2
-    return tuple(points)
+        asked += [(shape, n) for n in _powers(SHAPES[shape]) if wanted is None or n in wanted]
+    with ThreadPoolExecutor() as pool:
+        return tuple(pool.map(lambda at: _point(*at, toolkit, target, opt_level), asked))
+
+
+def _powers(most: int) -> list[int]:
+    """1, 2, 4 ... up to `most`."""
+    return [1 << i for i in range(most.bit_length())]
 
 
 def _point(shape: str, num: int, toolkit: str | None, target: str, opt_level: int) -> DrainPoint:

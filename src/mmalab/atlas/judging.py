@@ -104,7 +104,7 @@ class _Batch:
         self.ptxas, self.positions, self.specimens = ptxas, positions, specimens
         self.tail = _IMPOSSIBLE if front_end else ""
         text, _ = module(specimens, "target", "version")
-        self.content = cache.digest("atlas batch 1", ptxas.identity, text, self.tail)
+        self.content = cache.digest("atlas batch 2", ptxas.identity, text, self.tail)
 
     def judged(self, target: str, version: str) -> Mapping[int, Judgement]:
         """Judgements that are not simply `accepted`, by position in the batch."""
@@ -139,7 +139,8 @@ class _Batch:
                 self._settle(todo[:half], target, version, found)
                 self._settle(todo[half:], target, version, found)
                 return
-            found.update({todo[i]: Judgement(words) for i, words in errors.items()})
+            found.update({todo[i]: Judgement(words, advice.get(i, ()))
+                          for i, words in errors.items()})
             todo = [at for i, at in enumerate(todo) if i not in errors]
 
     def _run(self, todo: list[int], target: str, version: str) -> tuple[Outcome, dict[int, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json as json_module
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -43,15 +44,19 @@ def atlas(
     target: Annotated[list[str] | None, typer.Option(help="chip; may be given again")] = None,
     toolkit: Annotated[list[str] | None, typer.Option(
         help="release of ptxas: 12.9, 13; may be given again; all")] = None,
+    output: Annotated[Path | None, typer.Option(
+        "-o", help="write what --what targets found as a small record")] = None,
     json: Json = False,
 ) -> None:
     """Ask the installed assemblers. Exit 1 where `why` or `images` find that something fails."""
+    if output is not None and what != "targets":
+        raise UsageError(f"-o with --what {what}", "is not recorded", legal="--what targets")
     if what not in QUESTIONS:
         raise UsageError(f"--what {what}", "is no question of the atlas", legal=list(QUESTIONS))
     from mmalab.cli import atlas_compiled, atlas_language, atlas_numbers
     from mmalab.cli.atlas_view import Asked, show
 
-    asked = Asked(tuple(words or ()), tuple(target or ()), tuple(toolkit or ()))
+    asked = Asked(tuple(words or ()), tuple(target or ()), tuple(toolkit or ()), output)
     views = {**atlas_language.VIEWS, **atlas_compiled.VIEWS, **atlas_numbers.VIEWS}
     view = views[what](asked)
     if json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from mmalab.atlas import (
     provoked,
     why,
 )
+from mmalab.atlas.agreement import record
 from mmalab.atlas.provoked import Provoked
 from mmalab.atlas.specimens import chosen
 from mmalab.cli.atlas_view import Asked, Grid, View
@@ -35,6 +37,8 @@ def targets(asked: Asked) -> View:
     """The capability matrix."""
     answers = [answer for toolkit in asked.toolkits
                for answer in matrix(asked.pattern, asked.targets or None, toolkit)]
+    if asked.output is not None:
+        asked.output.write_text(json.dumps(record(answers), indent=1) + "\n", encoding="utf-8")
     grid = _by_family(answers) if len(answers) > _MANY else _each(answers, asked)
     cells = sum(len(a.targets) + len(a.messages) for a in answers)
     taken = sum(len(a.targets) for a in answers)

@@ -21,6 +21,7 @@ class Asked:
     words: tuple[str, ...]
     targets: tuple[str, ...]
     given_toolkits: tuple[str, ...]
+    output: Path | None = None
 
     @property
     def pattern(self) -> str | None:
