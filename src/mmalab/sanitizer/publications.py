@@ -151,7 +151,11 @@ class Publications:
                 distance=self._world.distance(how.cta, event.cta)))
 
     def fence(self, event: Fence) -> None:
-        """fence and membar of the generic proxy."""
+        """fence and membar of the generic proxy.
+
+        A form that is limited to shared memory (.sync_restrict) counts for global memory as well:
+        there an order may be taken for granted, never found missing.
+        """
         clock = self._world.clock(event.cta, event.warp)
         level = level_of(event.scope)
         sc = event.semantics == "sc"
