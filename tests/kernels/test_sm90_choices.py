@@ -131,6 +131,12 @@ REFUSED = {
     "scales": (lambda: gemm(256, 256, 256, scaled=True, plan=Plan()), "scales belong to 128"),
     "registers": (lambda: gemm(256, 256, 256, "e4m3", promote_every=128, plan=Plan()),
                   "256 registers of sums"),
+    "batch": (lambda: gemm(256, 256, 256, batch=0), "batch=0: is no size"),
+    "rows in all": (lambda: gemm(1 << 20, 256, 256, batch=1 << 12), "rows in all"),
+    "odd rows": (lambda: gemm(255, 256, 252, batch=2), "take every matrix to begin"),
+    "scaled batch": (lambda: gemm(256, 256, 256, "e4m3", scaled=True, batch=2),
+                     "have no scales of their own"),
+    "experts": (lambda: gemm(200, 256, 256, experts=2), "each 128 rows have a B"),
     "generation": (lambda: ladder("sm100"), "generation 'sm100': has no ladder"),
 }
 

@@ -7,7 +7,7 @@ import secrets
 import numpy as np
 import pytest
 from hopper import multiplied
-from products import arguments
+from products import arguments, differing
 
 import mmalab
 from mmalab.kernels import ladder
@@ -78,6 +78,26 @@ def test_no_schedule_of_the_copies_changes_the_result(schedule, given):
     """Copies and products that finish as late as they may, or at any time, change nothing."""
     run = multiplied(gemm(260, 64, 200, **given), schedule=schedule)
     assert run.findings == []
+
+
+@pytest.mark.parametrize("given", [
+    {"n": 96, "k": 72, "plan": Plan((128, 64), 2, sms=2)},
+    {"n": 96, "k": 72, "plan": Plan((128, 64), 2, sms=2, store="staged")},
+    {"n": 34, "k": 36, "plan": Plan((128, 64), 2, store="direct", flight=0)},
+])
+def test_batches(given):
+    """Matrices behind each other: a tile's rows past its own are not stored, by any way out."""
+    assert multiplied(gemm(130, batch=3, **given)).findings == []
+
+
+def test_experts():
+    """Each 128 rows of A are multiplied by the B that the array names."""
+    kernel = gemm(384, 96, 72, experts=3, plan=Plan((128, 64), 2, sms=2))
+    args = arguments(kernel)
+    args[2][:] = [2, 0, 2]
+    run = mmalab.emulate(kernel, args, target="sm_90a")
+    assert run.findings == []
+    assert differing(kernel, args, "sm_90") == 0
 
 
 def test_random_bit_patterns_give_the_reference():

@@ -24,7 +24,7 @@ The constants are fitted to measurements on one H200 (records/h200/bench, gemm_s
 Of 64 recorded measurements of 8 products 60 are within 3 % of it, the worst is 8 % off.
 Up to 64 rows the product is a read of B instead (see `skinny`).
 
-    >>> plan_for(8192, 8192, 8192, recipe("bf16"), "bf16").tile
+    >>> plan_for(Wanted(8192, 8192, 8192, recipe("bf16"), "bf16")).tile
     (256, 208)
 """
 
@@ -40,7 +40,7 @@ from mmalab.kernels.sm90_wgmma.plan import MOST_SHARED, SLICE, Plan
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.recipe import Recipe
 
-__all__ = ["clocks", "plan_for", "split_for"]
+__all__ = ["Wanted", "clocks", "plan_for", "split_for"]
 
 #: Operations above which the power cap decides.
 _CAPPED = 1e11
@@ -72,19 +72,22 @@ _GATHERED = tuple(Plan((rows, columns), _STAGES, flight=0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What a plan is wanted for."""
+class Wanted:
+    """What a plan is wanted for: a Problem without one."""
 
     m: int
     n: int
     k: int
     recipe: Recipe
     out: str
-    promote_every: int | None
-    scaled: bool
+    promote_every: int | None = None
+    scaled: bool = False
+    batch: int = 1
+    experts: int = 0
 
     @property
     def gathered(self) -> bool:
+        """Whether threads must copy A and B."""
         return self.k * self.recipe.bytes % 16 != 0
 
     def fitted(self, plan: Plan) -> Problem:
@@ -94,7 +97,8 @@ class _Wanted:
         room = MOST_SHARED - made.shared_bytes(size) + made.stages * made.stage_bytes
         stages = min(plan.stages, room // made.stage_bytes)
         return Problem(self.m, self.n, self.k, self.recipe, self.out,
-                       replace(made, stages=max(stages, 1)), self.promote_every, self.scaled)
+                       replace(made, stages=max(stages, 1)), self.promote_every, self.scaled,
+                       self.batch, self.experts)
 
     def _store(self, plan: Plan) -> str:
         size = isa.type_bits(self.out) // 8
@@ -108,15 +112,13 @@ class _Wanted:
         return "direct" if self.gathered and left < _FEW else "staged"
 
 
-def plan_for(m: int, n: int, k: int, recipe: Recipe, out: str, promote_every: int | None = None,
-             *, scaled: bool = False) -> Plan:
+def plan_for(wanted: Wanted) -> Plan:
     """The plan with the fewest clocks.
 
     Raises:
         UsageError: no plan computes this product; the message is that of the first one tried.
     """
-    wanted = _Wanted(m, n, k, recipe, out, promote_every, scaled)
-    plans = (_GATHERED if wanted.gathered else _PROMOTED if promote_every is not None
+    plans = (_GATHERED if wanted.gathered else _PROMOTED if wanted.promote_every is not None
              else tuple(_candidates()))
     found: list[Problem] = []
     refused: list[UsageError] = []
@@ -137,7 +139,7 @@ def clocks(problem: Problem) -> float:
     tile = problem.slices * rows * columns / 32 / _efficiency(problem) + _end(plan)
     waves = problem.work * plan.ctas / plan.sms
     whole = -(-problem.work // (plan.sms // plan.ctas))
-    exponent = 0.75 if 2 * problem.m * problem.n * problem.k >= _CAPPED else 1.0
+    exponent = 0.75 if 2 * problem.m * problem.n * problem.k * problem.batch >= _CAPPED else 1.0
     return tile * waves * float((whole / waves) ** exponent)
 
 

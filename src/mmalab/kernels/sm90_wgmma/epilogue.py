@@ -19,6 +19,7 @@ from math import gcd
 
 from mmalab.kernels.placement import emit_layout
 from mmalab.kernels.sm90_wgmma.maps import panel_columns
+from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import GROUP
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.layouts import TMA_SWIZZLES, Layout, compose
@@ -87,12 +88,12 @@ class Direct:
         #: Bytes of one store: what a run holds, as far as rows of C are aligned.
         self.most = gcd(16, problem.n * problem.out_bytes, self.apart * problem.out_bytes)
 
-    def store(self, sums: Sums, m: Register, n: Register) -> None:
-        """Write the group's part of the tile at (m, n)."""
+    def store(self, sums: Sums, at: Place) -> None:
+        """Write the group's part of a tile."""
         b, problem = self.b, self.problem
-        row = b.add("u32", m, self.row)
-        column = b.mad_lo("u32", self.quad, self.apart, n)
-        place = b.mad_wide("u32", row, problem.n * problem.out_bytes, self.c)
+        row = b.add("u32", at.m, self.row)
+        column = b.mad_lo("u32", self.quad, self.apart, at.n)
+        place = b.mad_wide("u32", at.line(b, row, problem.m), problem.n * problem.out_bytes, self.c)
         place = b.add("u64", place, b.mul_wide("u32", column, problem.out_bytes))
         for block, registers in enumerate(sums):
             for half in (0, 1):
@@ -173,12 +174,12 @@ class Staged:
                                                     within))
         return [b.xor("b32", first, at * 32) if at else first for at in range(self.pitch // 32)]
 
-    def store(self, sums: Sums, m: Register, n: Register) -> None:
-        """Write the group's part of the tile at (m, n); TMA reads on after this."""
+    def store(self, sums: Sums, at: Place) -> None:
+        """Write the group's part of a tile; TMA reads on after this."""
         b, problem, plan = self.b, self.problem, self.problem.plan
-        row = m
+        row, which = at.m, b.mov("u32", 0) if at.which is None else at.which
         if plan.schedule == "cooperative" and plan.groups > 1:
-            row = b.mad_lo("u32", self.group, plan.group_rows, m)
+            row = b.mad_lo("u32", self.group, plan.group_rows, at.m)
         for block, registers in enumerate(sums):
             words = packed(b, problem, registers)
             with b.guard(self.leads):
@@ -188,7 +189,7 @@ class Staged:
             b.emit("fence.proxy.async.shared::cta")
             b.emit("bar.sync", self.barrier, GROUP)
             with b.when(self.leads):
-                self._leave(b.add("u32", row, block * 64) if block else row, n)
+                self._leave(b.add("u32", row, block * 64) if block else row, at.n, which)
 
     def _lay_out(self, words: list[Register]) -> None:
         b, panel = self.b, 64 * self.pitch
@@ -199,12 +200,12 @@ class Staged:
             b.emit("stmatrix.sync.aligned.m8n8.x4.shared.b16", place,
                    words[4 * sixteen : 4 * sixteen + 4])
 
-    def _leave(self, row: Register, n: Register) -> None:
+    def _leave(self, row: Register, n: Register, which: Register) -> None:
         b = self.b
         for at in range(self.problem.plan.tile[1] // self.columns):
             column = b.add("u32", n, at * self.columns) if at else n
-            target = b.at(self.c, coordinates=[column, row])
-            b.emit("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group", target,
+            target = b.at(self.c, coordinates=[column, row, which])
+            b.emit("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group", target,
                    b.at(self.base, at * 64 * self.pitch))
         b.emit("cp.async.bulk.commit_group")
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import GROUP, SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
@@ -91,13 +92,14 @@ class Gather:
 
     # --- tiles ------------------------------------------------------------------------------------
 
-    def tile(self, m: Register, n: Register) -> None:
-        """All slices of the tile at row `m` and column `n`."""
+    def tile(self, place: Place) -> None:
+        """All slices of a tile."""
         b, problem = self.b, self.problem
         for lines in self.lines:
-            first, size = (m, problem.m) if lines.name == "a" else (n, problem.n)
+            first, size = ((place.m, problem.m) if lines.name == "a" else (place.n, problem.n))
             line = b.add("u32", first, lines.line)
-            b.mad_wide("u32", line, problem.pitch, self.pointers[lines.name], out=lines.source)
+            b.mad_wide("u32", place.line(b, line, size), problem.pitch,
+                       self.pointers[lines.name], out=lines.source)
             b.add("u64", lines.source, b.cvt("u64.u32", lines.byte), out=lines.source)
             b.sub("s32", b.mov("u32", size), line, out=lines.left)
         ahead = b.mov("u32", problem.pitch)

@@ -23,12 +23,12 @@ from typing import Any
 
 from mmalab import isa
 from mmalab.kernels.arguments import check_arrays
-from mmalab.kernels.sm90_wgmma.choose import plan_for, split_for
+from mmalab.kernels.sm90_wgmma.choose import Wanted, plan_for, split_for
 from mmalab.kernels.sm90_wgmma.epilogue import Direct, Staged, group_row
 from mmalab.kernels.sm90_wgmma.gather import WARPS, Gather
 from mmalab.kernels.sm90_wgmma.mainloop import Mainloop
 from mmalab.kernels.sm90_wgmma.maps import maps_of, prepare
-from mmalab.kernels.sm90_wgmma.order import emit_tiles
+from mmalab.kernels.sm90_wgmma.order import Place, emit_tiles
 from mmalab.kernels.sm90_wgmma.plan import SLICE, Plan
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.producer import Producer
@@ -47,7 +47,7 @@ __all__ = ["gemm"]
 
 def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
          accumulate: str | None = None, promote_every: int | None = None, scaled: bool = False,
-         plan: Plan | None = None) -> Kernel:
+         batch: int = 1, experts: int = 0, plan: Plan | None = None) -> Kernel:
     """C = A x B^T: A is M x K, B is stored N x K, C is M x N, all row-major.
 
     Args:
@@ -59,6 +59,9 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
         promote_every: add partial sums of so many values of K in IEEE FP32; None: one chain.
         scaled: 8-bit floats with FP32 scales for 1 x 128 values of A and 128 x 128 of B, which
             come as arrays between B and C; sums are promoted with them every 128 values.
+        batch: so many products: A, B and C have a dimension more.
+        experts: B is so many matrices, and an array of s32 between B and C names the one that each
+            128 rows of A are multiplied by (rows sorted by expert and filled up to 128).
         plan: tile, stages, cluster, schedule; None chooses (see `choose`), and takes
             :func:`skinny` for up to 64 rows.
 
@@ -71,11 +74,11 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
     if scaled:
         promote_every = promote_every or 128
     if plan is None:
-        if _is_skinny(m, k, row, promote_every):
+        if _is_skinny(m, k, row, promote_every) and batch == 1 and not experts:
             split, depth, resident = split_for(n, -(-k * row.bytes // SLICE))
             return skinny(m, n, k, dtype, out, split=split, depth=depth, resident=resident)
-        plan = plan_for(m, n, k, row, out, promote_every, scaled=scaled)
-    problem = Problem(m, n, k, row, out, plan, promote_every, scaled)
+        plan = plan_for(Wanted(m, n, k, row, out, promote_every, scaled, batch, experts))
+    problem = Problem(m, n, k, row, out, plan, promote_every, scaled, batch, experts)
     name = _name(problem)
     return Kernel(
         name=name,
@@ -105,10 +108,13 @@ def _name(problem: Problem) -> str:
     kinds = ["threads"] if problem.gathered else []
     kinds += ["serial"] if plan.flight == 0 else []
     kinds += [] if plan.persistent else ["single"]
+    sizes_of = f"{problem.m}x{problem.n}x{problem.k}"
+    if problem.batch > 1 or problem.experts:
+        kinds.append(f"experts{problem.experts}" if problem.experts else f"batch{problem.batch}")
     return "_".join(("wgmma", row.dtype, row.accumulator, problem.out, *sizes,
                      f"{plan.stages}stages", plan.schedule, plan.store, *kinds,
                      *_promotion(problem),
-                     f"{problem.m}x{problem.n}x{problem.k}"))
+                     sizes_of))
 
 
 def _promotion(problem: Problem) -> list[str]:
@@ -137,7 +143,7 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "slices": problem.slices,
         "tiles": problem.tiles,
         "maps": maps_of(problem),
-        "flops": 2 * problem.m * problem.n * problem.k,
+        "flops": 2 * problem.m * problem.n * problem.k * problem.batch,
     }
 
 
@@ -209,7 +215,7 @@ class _Writer:
             b.emit("bar.sync", 0)
 
     def _tiles(self, first: Register | None = None,
-               every: int = 1) -> AbstractContextManager[tuple[Register, Register]]:
+               every: int = 1) -> AbstractContextManager[Place]:
         b, plan = self.b, self.plan
         cluster = b.mov("u32", b.ctaid.x)
         if plan.ctas > 1:
@@ -223,14 +229,15 @@ class _Writer:
             b.emit("setmaxnreg.dec.sync.aligned.u32", registers[0])
         if self.problem.gathered:
             gather = Gather(b, self.problem, self.barriers, self.shared, self.pointers)
-            with self._tiles() as (m, n):
-                gather.tile(m, n)
+            with self._tiles() as place:
+                gather.tile(place)
             gather.finish()
             return
         with b.when(b.setp("eq", "u32", self.thread, 128 * plan.groups)):
-            producer = Producer(b, self.problem, self.barriers, self.shared, self.maps, self.rank)
-            with self._tiles() as (m, n):
-                producer.tile(m, n)
+            producer = Producer(b, self.problem, self.barriers, self.shared, self.maps, self.rank,
+                                self.pointers.get("experts"))
+            with self._tiles() as place:
+                producer.tile(place)
 
     def _multiply(self, group: Register) -> None:
         b, plan = self.b, self.plan
@@ -245,9 +252,9 @@ class _Writer:
         turns = plan.groups if plan.schedule == "pingpong" else 1
         if turns > 1:
             self._skip_to(loop, group)
-        with self._tiles(group if turns > 1 else None, turns) as (m, n):
-            loop.tile(m, n)
-            way.store(loop.sums, m, n)
+        with self._tiles(group if turns > 1 else None, turns) as place:
+            loop.tile(place)
+            way.store(loop.sums, place)
             if turns > 1:
                 loop.cursor.skip(self.problem.slices * (turns - 1))
         if isinstance(way, Staged):

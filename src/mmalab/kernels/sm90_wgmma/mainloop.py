@@ -10,6 +10,7 @@ the products asynchronous.
 
 from __future__ import annotations
 
+from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor, Turns
@@ -76,9 +77,9 @@ class Mainloop:
         with b.guard(self.releases):
             b.emit(f"mbarrier.arrive.shared::{space}.b64", b.sink, b.at(place))
 
-    def tile(self, m: Register, n: Register) -> None:
-        """All slices of the tile at (m, n); the sums are complete afterwards."""
-        del m, n
+    def tile(self, place: Place) -> None:
+        """All slices of a tile; the sums are complete afterwards."""
+        del place
         b, slices = self.b, self.problem.slices
         before = b.reg("u32")
         if self.turns is not None:

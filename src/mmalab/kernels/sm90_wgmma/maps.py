@@ -1,5 +1,8 @@
 """The tensor maps of a product: how boxes of A, B and C lie in global memory.
 
+The matrices of a batch are one matrix of all their rows; a tile's lines past its own matrix are the
+next one's, and are not stored. Only C's map keeps them apart.
+
 A box of an operand is 128 bytes of K by the lines that one CTA copies. With store "permuted" B's
 lines are dealt out: line ``b + 2 t + 8 j`` of 32 in shared memory, which is column n of wgmma, is
 column ``8 t + 2 j + b`` of C, so that thread t of a quad, which holds columns 2 t and 2 t + 1 of
@@ -56,13 +59,14 @@ def maps_of(problem: Problem) -> dict[str, MapShape]:
     made: dict[str, MapShape] = {}
     if not problem.gathered:
         a_lines, b_lines = plan.tile[0] // plan.cluster[1], plan.tile[1] // plan.cluster[0]
-        made["a"] = _operand(problem, problem.m, a_lines)
+        made["a"] = _operand(problem, problem.lines[0], a_lines)
         made["b"] = (_dealt(problem, b_lines) if plan.store == "permuted" else
-                     _operand(problem, problem.n, b_lines))
+                     _operand(problem, problem.lines[1], b_lines))
     if plan.store == "staged":
         columns = panel_columns(problem)
-        made["c"] = MapShape(problem.out, (problem.n, problem.m),
-                             (problem.n * problem.out_bytes,), (columns, 64),
+        pitch = problem.n * problem.out_bytes
+        made["c"] = MapShape(problem.out, (problem.n, problem.m, problem.batch),
+                             (pitch, problem.m * pitch), (columns, 64, 1),
                              f"{columns * problem.out_bytes}B")
     return made
 
@@ -81,7 +85,7 @@ def _dealt(problem: Problem, box_lines: int) -> MapShape:
     pitch, deal = problem.pitch, problem.deal
     each = deal // 4
     return MapShape(
-        _words(problem), (problem.k, 2, 4, each // 2, problem.n // deal),
+        _words(problem), (problem.k, 2, 4, each // 2, problem.lines[1] // deal),
         (pitch, each * pitch, 2 * pitch, deal * pitch),
         (problem.values, 2, 4, each // 2, box_lines // deal), "128B")
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["band_rows", "emit_tile", "emit_tiles", "rows_of"]
+__all__ = ["Place", "band_rows", "emit_tile", "emit_tiles", "rows_of"]
 
 
 def rows_of(tiles: int, band: int) -> list[int]:
@@ -30,14 +31,30 @@ def band_rows(problem: Problem) -> int:
     return max(1, min(problem.plan.band // height, problem.cluster_tiles[0]))
 
 
-def emit_tile(b: KernelBuilder, problem: Problem, at: Register,
-              rank: Register | None) -> tuple[Register, Register]:
-    """The first row and column of C of tile number `at`, for the CTA of this rank in its cluster.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tile: its first row and column of C, and of a batch which C (None: there is one)."""
+
+    m: Register
+    n: Register
+    which: Register | None = None
+
+    def line(self, b: KernelBuilder, first: Register, each: int) -> Register:
+        """A row of the `which`-th matrix of `each` rows, counted over all of them."""
+        return first if self.which is None else b.mad_lo("u32", self.which, each, first)
+
+
+def emit_tile(b: KernelBuilder, problem: Problem, at: Register, rank: Register | None) -> Place:
+    """Where tile number `at` lies, for the CTA of this rank in its cluster.
 
     `rank` None means that there are no clusters.
     """
     plan = problem.plan
     down, across = problem.cluster_tiles
+    which = None
+    if problem.batch > 1:
+        which = b.div("u32", at, down * across)
+        at = b.sub("u32", at, b.mul_lo("u32", which, down * across))
     band = band_rows(problem)
     number = b.div("u32", at, band * across)
     rest = b.sub("u32", at, b.mul_lo("u32", number, band * across))
@@ -54,13 +71,12 @@ def emit_tile(b: KernelBuilder, problem: Problem, at: Register,
         m = b.mad_lo("u32", rank, plan.tile[0], m)
     if rank is not None and plan.cluster[1] > 1:
         n = b.mad_lo("u32", rank, plan.tile[1], n)
-    return m, n
+    return Place(m, n, which)
 
 
 @contextmanager
 def emit_tiles(b: KernelBuilder, problem: Problem, cluster: Register, rank: Register | None,
-               first: Register | None = None, every: int = 1) -> Iterator[
-                   tuple[Register, Register]]:
+               first: Register | None = None, every: int = 1) -> Iterator[Place]:
     """A loop over the tiles of `cluster`; in turns, from the `first`-th each `every`-th."""
     if not problem.plan.persistent and every == 1:
         yield emit_tile(b, problem, cluster, rank)

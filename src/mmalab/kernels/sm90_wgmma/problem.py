@@ -16,16 +16,22 @@ from mmalab.kernels.sm90_wgmma.plan import MOST_REGISTERS, SLICE, WORKING_REGIST
 from mmalab.kernels.sm90_wgmma.recipe import Recipe
 from mmalab.ptx.kernel import Param
 
-__all__ = ["Problem"]
+__all__ = ["EXPERT_ROWS", "Problem"]
 
 _WHERE = "mmalab.kernels.sm90_wgmma"
+#: Rows of A that belong to one expert.
+EXPERT_ROWS = 128
 #: Coordinates of a tensor map are 32-bit and signed.
 _MOST = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One product, checked. `out` is the type of C."""
+    """One product, checked. `out` is the type of C.
+
+    `batch` products of the same sizes lie behind each other; with `experts` B is so many matrices,
+    and each EXPERT_ROWS rows of A are multiplied by the one that an array names.
+    """
 
     m: int
     n: int
@@ -35,13 +41,18 @@ class Problem:
     plan: Plan
     promote_every: int | None = None
     scaled: bool = False
+    batch: int = 1
+    experts: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("m", "n", "k"):
+        for name in ("m", "n", "k", "batch"):
             size = getattr(self, name)
             if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MOST:
                 raise UsageError(f"{name}={size!r}", "is no size of a matrix",
                                  legal=f"1 to {_MOST}", where=_WHERE)
+        if max(self.lines) > _MOST:
+            raise UsageError(f"{max(self.lines)} rows in all", "coordinates have 31 bits",
+                             legal=f"up to {_MOST}", where=_WHERE)
         if self.out not in self.recipe.outputs:
             raise UsageError(f"out={self.out!r}", f"is not what {self.recipe.accumulator} "
                              "accumulators are written as", legal=list(self.recipe.outputs),
@@ -50,6 +61,7 @@ class Problem:
         self._check_strides()
         self._check_store()
         self._check_promotion()
+        self._check_experts()
         self._check_registers()
         self.plan.check_shared(self.out_bytes)
 
@@ -59,6 +71,11 @@ class Problem:
         if self.unit < 2:  # before plans are looked at: no plan helps
             raise UsageError(f"k={self.k}", "rows of odd bytes cannot be copied by words",
                              legal="an even k", where=_WHERE)
+        if self.batch > 1 and (self.m % 2 or self.n % 2):
+            raise UsageError(f"m={self.m}, n={self.n}, batch={self.batch}", "threads that gather "
+                             "take every matrix to begin at an even row of all",
+                             legal=f"even m and n, or k a multiple of {16 // self.recipe.bytes}",
+                             where=_WHERE)
         if self.plan.cluster != (1, 1) or self.plan.store == "permuted":
             raise UsageError(f"cluster {self.plan.cluster}, store {self.plan.store!r}, k={self.k}",
                              f"rows of {self.pitch} bytes are gathered by threads, line by line "
@@ -103,6 +120,20 @@ class Problem:
         if self.promote_every not in (legal[-1:] if self.scaled else legal):
             raise UsageError(f"promote_every={self.promote_every}", f"in slices of {self.values} "
                              "values", legal=[str(size) for size in legal], where=_WHERE)
+
+    def _check_experts(self) -> None:
+        if self.scaled and (self.batch > 1 or self.experts):
+            raise UsageError("scaled products in a batch", "have no scales of their own",
+                             legal="scaled=False", where=_WHERE)
+        if not self.experts:
+            return
+        plan = self.plan
+        if (self.m % EXPERT_ROWS or self.batch > 1 or plan.tile[0] != EXPERT_ROWS
+                or plan.cluster[0] > 1 or self.gathered):
+            raise UsageError(f"m={self.m}, tile {plan.tile}, cluster {plan.cluster}, "
+                             f"{self.experts} experts", f"each {EXPERT_ROWS} rows have a B of "
+                             "their own", legal=f"m a multiple of {EXPERT_ROWS}, tiles of "
+                             f"{EXPERT_ROWS} rows, no cluster along M", where=_WHERE)
 
     def _check_registers(self) -> None:
         most = (self.registers or (0, MOST_REGISTERS))[1] - WORKING_REGISTERS
@@ -173,7 +204,12 @@ class Problem:
     @property
     def work(self) -> int:
         """Tiles of whole clusters: what the clusters deal out among themselves."""
-        return self.cluster_tiles[0] * self.cluster_tiles[1]
+        return self.cluster_tiles[0] * self.cluster_tiles[1] * self.batch
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """Rows of all A and of all B in memory."""
+        return self.m * self.batch, self.n * max(self.batch, self.experts)
 
     @property
     def clusters(self) -> int:
@@ -217,9 +253,16 @@ class Problem:
             Param("b_scales", "in", "f32", (-(-self.n // SLICE), blocks),
                   "one for 128 x 128 values of B"),
         ) if self.scaled else ()
+        many = (self.batch,) if self.batch > 1 else ()
+        many_b = (self.experts,) if self.experts else many
+        owners = (
+            Param("experts", "in", "s32", (self.m // EXPERT_ROWS,),
+                  f"which B each {EXPERT_ROWS} rows of A belong to, from 0"),
+        ) if self.experts else ()
         return (
-            Param("a", "in", dtype, (self.m, self.k), "A, M x K, rows contiguous"),
-            Param("b", "in", dtype, (self.n, self.k), "B, stored N x K, rows contiguous"),
-            *scales,
-            Param("c", "out", self.out, (self.m, self.n), "C = A x B, M x N, rows contiguous"),
+            Param("a", "in", dtype, (*many, self.m, self.k), "A, M x K, rows contiguous"),
+            Param("b", "in", dtype, (*many_b, self.n, self.k), "B, stored N x K, rows contiguous"),
+            *scales, *owners,
+            Param("c", "out", self.out, (*many, self.m, self.n),
+                  "C = A x B, M x N, rows contiguous"),
         )

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mmalab.kernels.sm90_wgmma.maps import maps_of
+from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import SLICE
-from mmalab.kernels.sm90_wgmma.problem import Problem
+from mmalab.kernels.sm90_wgmma.problem import EXPERT_ROWS, Problem
 from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Immediate, Register
@@ -23,29 +24,41 @@ class Producer:
     """Fills stages for one tile after the other."""
 
     def __init__(self, b: KernelBuilder, problem: Problem, barriers: Barriers, shared: Register,
-                 maps: dict[str, Register], rank: Register | None) -> None:
+                 maps: dict[str, Register], rank: Register | None,
+                 experts: Register | None = None) -> None:
+        """`experts`: the address of the array that names each row block's B."""
+        self.experts = experts
         self.b, self.problem, self.shared, self.rank = b, problem, shared, rank
         self.addresses, self.shapes = maps, maps_of(problem)
         self.cursor = Cursor(b, barriers)
 
-    def tile(self, m: Register, n: Register) -> None:
-        """All slices of the tile at row `m` and column `n`."""
+    def tile(self, place: Place) -> None:
+        """All slices of a tile."""
         b, problem, plan = self.b, self.problem, self.problem.plan
         operands = (_Operand("a", 0, plan.tile[0], plan.cluster[1]),
                     _Operand("b", plan.a_bytes, plan.tile[1], plan.cluster[0]))
+        lines = (place.line(b, place.m, problem.m), self._line_of_b(place))
         places = [self._part(operand, first)
-                  for operand, first in zip(operands, (m, n), strict=True)]
+                  for operand, first in zip(operands, lines, strict=True)]
         at = b.mov("u32", 0)
         with b.loop(problem.slices, unroll=False):
             full = self.cursor.wait_empty()
             b.emit("mbarrier.arrive.expect_tx.shared::cta.b64", b.sink, b.at(full),
                    plan.stage_bytes)
             stage = b.mad_lo("u32", self.cursor.stage, plan.stage_bytes, self.shared)
-            for operand, (line, place) in zip(operands, places, strict=True):
-                to = b.add("u32", stage, place) if place is not None else stage
+            for operand, (line, part) in zip(operands, places, strict=True):
+                to = b.add("u32", stage, part) if part is not None else stage
                 self._copy(operand, to, at, line, full)
             b.add("u32", at, problem.values, out=at)
             self.cursor.advance()
+
+    def _line_of_b(self, place: Place) -> Register:
+        b, n = self.b, self.problem.n
+        if self.experts is None:
+            return place.line(b, place.n, n)
+        block = b.div("u32", place.m, EXPERT_ROWS)
+        expert = b.ld("global.u32", b.at(b.mad_wide("u32", block, 4, self.experts)))
+        return b.mad_lo("u32", expert, n, place.n)
 
     def _part(self, operand: _Operand, first: Register) -> tuple[Register, Register | None]:
         """The last coordinate of this CTA's copies, and where they begin in the stage."""

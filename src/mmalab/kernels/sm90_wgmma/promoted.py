@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mmalab.kernels.sm90_wgmma.mainloop import Mainloop
+from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.ring import Barriers
 from mmalab.kernels.sm90_wgmma.scales import BlockScales
@@ -55,11 +56,11 @@ class Promoted(Mainloop):
                 for block in range(plan.blocks)
                 for column in range(0, plan.tile[1], self.width)]
 
-    def tile(self, m: Register, n: Register) -> None:
-        """All slices of the tile at (m, n); the sums are complete afterwards."""
+    def tile(self, place: Place) -> None:
+        """All slices of a tile; the sums are complete afterwards."""
         b, problem = self.b, self.problem
         if self.scales is not None:
-            self.scales.begin(m, n)
+            self.scales.begin(place.m, place.n)
         for block in self.sums:
             for register in block:
                 b.mov("f32", 0.0, out=register)

@@ -12,20 +12,33 @@ from mmalab import formats
 from mmalab.kernels.arguments import words_of
 from mmalab.kernels.reference import matrix_product
 from mmalab.kernels.sm90_wgmma.plan import SLICE
-from mmalab.kernels.sm90_wgmma.problem import Problem
+from mmalab.kernels.sm90_wgmma.problem import EXPERT_ROWS, Problem
 from mmalab.numerics import ieee
 
 __all__ = ["product"]
 
 
 def product(args: Sequence[Any], unit: str, *, problem: Problem) -> list[NDArray[Any]]:
-    """C of ``[a, b, c]``: the chain of instructions in the chip's arithmetic, then one rounding."""
-    row = problem.recipe
+    """C of ``[a, b, ..., c]``: the chain of instructions in the chip's arithmetic, then one
+    rounding."""
     if problem.scaled:
         return [rounded(_scaled(args, unit, problem), problem.out)]
-    (sums,) = matrix_product(args, unit, family=row.unit, k=row.k,
+    a, b = words_of(args[0]), words_of(args[1])
+    if problem.experts:
+        blocks = a.reshape(-1, EXPERT_ROWS, problem.k)
+        parts = [_chain(block, b[int(expert)], unit, problem)
+                 for block, expert in zip(blocks, args[2], strict=True)]
+        return [np.concatenate(parts)]
+    if problem.batch > 1:
+        return [np.stack([_chain(x, y, unit, problem) for x, y in zip(a, b, strict=True)])]
+    return [_chain(a, b, unit, problem)]
+
+
+def _chain(a: NDArray[Any], b: NDArray[Any], unit: str, problem: Problem) -> NDArray[Any]:
+    row = problem.recipe
+    (sums,) = matrix_product((a, b), unit, family=row.unit, k=row.k,
                              promote_every=problem.promote_every)
-    return [rounded(sums, problem.out)]
+    return rounded(sums, problem.out)
 
 
 def _scaled(args: Sequence[Any], unit: str, problem: Problem) -> NDArray[Any]:
