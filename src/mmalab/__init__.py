@@ -11,7 +11,7 @@ Layers; a package imports only from lower rows::
     6  kernels
     5  sanitizer            device  atlas
     4  checker  plan  emulator  toolchain
-    3  ptx  numerics
+    3  ptx  numerics  descriptors  tensormap
     2  isa                  facts only
     1  formats  layouts
     0  errors  findings  bits

@@ -192,7 +192,7 @@ W: mbarrier.try_wait.parity.shared::cta.b64 %p30, [%r91], 0; @!%p30 bra W;
 
 @pytest.mark.parametrize("field", ["box_dim", "global_address"])
 def test_a_map_that_changes_in_flight(field: str) -> None:
-    """The copy uses the map as it is when it runs: another box is a finding, another tensor read."""
+    """The copy uses the map as it is when it runs: another box is a finding."""
     other, out = array() + 5000, np.zeros(1, np.uint32)
     data = np.frombuffer(a_map(box=(32, 32)).encode(18 << 40), np.uint8).copy()
     change = {"box_dim": "b32 [%rd40], 1, 16", "global_address": "b64 [%rd40], %rd43"}[field]
