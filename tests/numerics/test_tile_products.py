@@ -76,8 +76,8 @@ def test_scattered_products_are_the_reference(name: str, n: int, mix: str) -> No
         last = job[None].copy()
         last[0, Word.ACCUMULATE], last[0, Word.B_FLIP] = 0, int(sign_b)
         tile.run(last)
-        fresh = multiply(row, a, b ^ sign_b, np.zeros_like(want), k=row.k)
-    assert (total.matrix() == fresh).all()
+        anew = multiply(row, a, b ^ sign_b, np.zeros_like(want), k=row.k)
+    assert (total.matrix() == anew).all()
 
 
 def test_which_units_have_one() -> None:
