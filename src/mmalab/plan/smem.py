@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
@@ -369,6 +370,7 @@ def _smaller(tile: _Tile, stages: int) -> list[str]:
     return found
 
 
+@lru_cache(maxsize=256)
 def _conflicts(rows: int, span: int) -> SwizzleSearch | None:
     """Reads and writes of one panel: `rows` rows of `span` bytes."""
     if span % 16 or span > 1024:
