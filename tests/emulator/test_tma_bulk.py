@@ -11,6 +11,7 @@ from emulation import run_kernel
 from mmalab.emulator import events as ev
 from mmalab.emulator.program import Program
 from mmalab.emulator.state import LaunchShape
+from mmalab.tensormap import TensorMap
 
 MODULE = (".shared .align 1024 .b8 smem[4096];\n.shared .align 8 .b64 bar;\n"
           ".shared .align 8 .b64 bar2;\n")
@@ -262,3 +263,34 @@ def test_fences_say_what_they_fence() -> None:
         ("acquire", "", 0, "shared::cluster", "cluster"),
         ("release", "async::generic", 0, "shared::cta", "cluster")]
     assert int(fences[0].addresses[5]) == 16 << 40
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("multicast", [False, True])
+def test_pairs_signal_across(schedule: str | int, multicast: bool) -> None:
+    """With cta_group::2 the bytes of both CTAs of a pair are counted by the leader's mbarrier."""
+    x = np.arange(64 * 32, dtype=np.uint32).reshape(64, 32)
+    out = np.zeros(64, np.uint32)
+    made = TensorMap.tiled(x, box=(32, 1))
+    where = "%r5" if not multicast else "0"
+    words = ".multicast::cluster.cta_group::2" if multicast else ".cta_group::2"
+    mask = ", %h0" if multicast else ""
+    body = FILL + """
+    mov.b16 %h0, 3; mov.u32 %r4, 0; mov.u32 %r5, %r93; and.b32 %r6, %r91, 0xFEFFFFFF;
+    setp.ne.u32 %p1, %r93, 0;
+    @%p31 bra W; @!%p1 """ + EXPECT.format(256) + """
+    barrier.cluster.arrive; barrier.cluster.wait;
+""" + ("@%p1 bra V;" if multicast else "") + f"""
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{words}
+        [%r90], [%rd40, {{%r4, {where}}}], [%r6]{mask};
+    bra V;
+W:  barrier.cluster.arrive; barrier.cluster.wait;
+V:  @%p1 bra X;
+""" + WAIT.replace("W:", "U:").replace("bra W", "bra U") + """
+X:  barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+""" + OUT + END
+    run(body, [made, out], grid=2, cluster=2, target="sm_100a", schedule=schedule, listeners=[Ear])
+    want = x[[0, 0]] if multicast else x[:2]
+    np.testing.assert_array_equal(out.reshape(2, 32), want)
+    signals = [s for e in heard(ev.Async) for s in e.signals]
+    assert [(s.owner, s.bytes) for s in signals] == [(0, 128), (0, 128)]

@@ -131,7 +131,7 @@ def destinations(issue: Issue, size: int, align: int) -> list[tuple[Extent, Exte
         if mask >> rank & 1:
             place = issue.shared(with_rank(address, rank), size, "the destination", align=align)
             signals = rank
-            if issue.modifiers.get("cta_group") == "cta_group::2":
+            if issue.modifiers.get("cta_group") == "2":
                 signals = rank & ~1 | barrier >> RANK_SHIFT & 1
             found.append((place, issue.shared(with_rank(barrier, signals), 8, "the mbarrier",
                                               align=8)))
@@ -146,7 +146,7 @@ def barrier_of(issue: Issue, place: Extent, address: int) -> Extent:
     """
     barrier = issue.shared(address, 8, "the mbarrier", align=8)
     owner, there = issue.shared_cta(barrier), issue.shared_cta(place)
-    pair = issue.modifiers.get("cta_group") == "cta_group::2"
+    pair = issue.modifiers.get("cta_group") == "2"
     if owner != there and not (pair and owner ^ 1 == there):
         raise Illegal("illegal-value", f"an mbarrier in CTA {issue.owner(owner)} for a copy into"
                       f" CTA {issue.owner(there)}", "it lies in the CTA that gets the bytes",
