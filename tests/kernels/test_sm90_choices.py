@@ -81,6 +81,17 @@ def test_way_out_follows_from_n_and_copies_from_k(n, k, store, copy):
     assert (facts["store"], facts["copy"]) == (store, copy)
 
 
+def test_readme_shows_the_rungs_facts():
+    """The README's table is what the kernels say of themselves."""
+    text = (ROOT / "src/mmalab/kernels/sm90_wgmma/README.md").read_text()
+    for name, factory in ladder("sm90_wgmma").items():
+        facts = factory(8192, 8192, 8192).facts
+        (row,) = (line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
+        assert f"{facts['shared_bytes']:,}" in row
+        assert " x ".join(str(size) for size in facts["tile"]) in row
+        assert facts["instruction"].partition("aligned.")[2] in row
+
+
 def test_every_size_has_a_plan():
     """No size is too odd: all that the rule picks fits shared memory."""
     rng = np.random.default_rng(5)

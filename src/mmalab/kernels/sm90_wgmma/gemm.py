@@ -135,7 +135,7 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "store": plan.store,
         "copy": "threads" if problem.gathered else "tma",
         "shared_bytes": plan.shared_bytes(problem.out_bytes),
-        "instruction": row.key(plan.tile[1]),
+        "instruction": row.key(plan.part_columns if problem.promote_every else plan.tile[1]),
         "instruction_k": row.k,
         "unit": row.unit,
         "registers": problem.registers,
