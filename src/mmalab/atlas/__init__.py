@@ -12,6 +12,7 @@ from mmalab.atlas.explained import Message, explain_message, messages
 from mmalab.atlas.images import Coverage, coverage
 from mmalab.atlas.kernel_text import probe
 from mmalab.atlas.lowered import Opcode, opcodes
+from mmalab.atlas.macros import Macros, macros
 from mmalab.atlas.provoked import Provoked, provoked
 from mmalab.atlas.registers import (
     Accumulator,
@@ -28,9 +29,9 @@ from mmalab.atlas.versions import FirstVersion, first_version, first_versions
 
 __all__ = [
     "Accumulator", "Allocator", "Answer", "Budget", "Build", "Ceiling", "Change", "ColumnCount",
-    "Coverage", "DrainPoint", "FirstVersion", "MatrixChange", "Message", "Opcode", "Provoked",
-    "Rejection", "SetMaxNReg", "Trial", "accumulators", "allocator", "budget", "build",
-    "ceiling", "changes", "column_counts", "coverage", "drain", "explain_message",
-    "first_version", "first_versions", "matrix", "matrix_changes", "messages", "opcodes",
-    "probe", "provoked", "setmaxnreg", "why",
+    "Coverage", "DrainPoint", "FirstVersion", "Macros", "MatrixChange", "Message", "Opcode",
+    "Provoked", "Rejection", "SetMaxNReg", "Trial", "accumulators", "allocator", "budget",
+    "build", "ceiling", "changes", "column_counts", "coverage", "drain", "explain_message",
+    "first_version", "first_versions", "macros", "matrix", "matrix_changes", "messages",
+    "opcodes", "probe", "provoked", "setmaxnreg", "why",
 ]

@@ -89,7 +89,8 @@ def drain(
                              where="PTX ISA, tcgen05.ld")
         asked += [(shape, n) for n in _powers(SHAPES[shape]) if wanted is None or n in wanted]
     with ThreadPoolExecutor() as pool:
-        return tuple(pool.map(lambda at: _point(*at, toolkit, target, opt_level), asked))
+        return tuple(pool.map(
+            lambda at: _point(at[0], at[1], toolkit, target, opt_level), asked))
 
 
 def _powers(most: int) -> list[int]:

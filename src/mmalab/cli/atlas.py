@@ -32,6 +32,7 @@ QUESTIONS: dict[str, str] = {
     "drain": "registers that tcgen05.ld costs, by shape and count",
     "registers": "ceilings, accumulators, setmaxnreg; with numbers, the budget of that split",
     "diff": "what changed between two --toolkit: of a FILE, or of the forms they accept",
+    "macros": "which preprocessor macros tell one --target from another",
     "messages": "ptxas's messages explained, with the numbers that each toolkit gives them",
 }
 

@@ -14,9 +14,11 @@ from mmalab.atlas import (
     changes,
     column_counts,
     drain,
+    macros,
     matrix_changes,
     opcodes,
 )
+from mmalab.atlas.macros import NAMES
 from mmalab.cli.atlas_view import Asked, Grid, View
 from mmalab.cli.output import read_text
 from mmalab.isa.targets import TargetSet
@@ -159,7 +161,19 @@ def _of_a_file(text: str, asked: Asked, old: str, new: str) -> View:
     return View(rows, grids)
 
 
+def defined(asked: Asked) -> View:
+    """Preprocessor macros by target."""
+    toolkit = asked.given_toolkits[0] if asked.given_toolkits else None
+    found = macros(asked.targets or ("sm_120", "sm_120f", "sm_120a"), toolkit)
+    rows = [{"form": "macros", "ptx": "", "toolkit": m.compiler, "targets": [m.target],
+             "messages": {}, "defined": m.defined, "source": m.source} for m in found]
+    grid = Grid(("target", *NAMES, "compiler"),
+                [(m.target, *(m.defined.get(name, "-") for name in NAMES), m.compiler)
+                 for m in found])
+    return View(rows, [grid])
+
+
 VIEWS: dict[str, Callable[[Asked], View]] = {
     "opcodes": lowered, "allocator": allocation, "guardrails": guardrails, "drain": draining,
-    "diff": differences,
+    "diff": differences, "macros": defined,
 }
