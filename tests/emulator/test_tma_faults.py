@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from emulation import run_kernel
 
+from mmalab.errors import UnsupportedInstruction
 from mmalab.tensormap import MAP_BYTES, TensorMap
 from mmalab.tensormap.encoding import write
 
@@ -150,6 +151,23 @@ def test_im2col_maps_take_no_tiles() -> None:
     found = findings(load("%r0, %r1, %r2", rank=3), [made])
     assert [f.code for f in found] == ["illegal-value"]
     assert "im2col" in found[0].message
+
+
+def test_what_nobody_measured_is_refused_by_name() -> None:
+    """im2col::w, the 96-byte swizzle, sums of f64 and of f32.ftz: exit 2, not a guess."""
+    wide = TensorMap.im2col(np.zeros((4, 8, 32), np.float32), [0], [0], channels=16, pixels=4,
+                            swizzle="64B", wide="w")
+    small = TensorMap.tiled(array(), box=(24, 8), swizzle="96B")
+    double = TensorMap.tiled(np.zeros((8, 8)), box=(8, 8))
+    flushed = TensorMap.tiled(np.zeros((8, 8), np.float32), box=(8, 8), dtype="f32.ftz")
+    add = STORE.replace("cp.async", "cp.reduce.async").replace("tile", "add.tile")
+    for made, body, words in (
+            (wide, load("%r0, %r1, %r2", rank=3, mode="im2col::w", more=", {%h0, %h0}"), "::w"),
+            (small, load(), "96B"), (double, add.format("%r0, %r1"), "sum of f64"),
+            (flushed, add.format("%r0, %r1"), "sum of f32.ftz")):
+        with pytest.raises(UnsupportedInstruction, match=words):
+            run_kernel(PROLOGUE + "mov.b16 %h0, 0;" + body + "\nEND: exit;", [made],
+                       target="sm_103a", module=MODULE, max_steps=1000)
 
 
 def test_uninitialised_sources_are_told() -> None:

@@ -32,9 +32,9 @@ _Bytes = NDArray[np.uint8]
 _ALIGN, _MAP_ALIGN = 128, 64
 _MAP_WHERE = "CUDA driver API, CUtensorMap"
 
-#: Element types that each reduction has.
+#: Element types that each reduction has (compared with an H200, floating sums included).
 _REDUCES = {
-    "add": ("u32", "s32", "u64", "f32", "f32.ftz", "f64", "f16", "bf16"),
+    "add": ("u32", "s32", "u64", "f32", "f16", "bf16"),
     "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
     "max": ("u32", "s32", "u64", "s64", "f16", "bf16"), "inc": ("u32",), "dec": ("u32",),
     "and": ("u32", "s32", "u64", "s64"), "or": ("u32", "s32", "u64", "s64"),
@@ -88,15 +88,25 @@ def _check_chip(issue: Issue, made: TensorMap) -> None:
                       " and 128B of whole bytes", where="PTX ISA, tensormap.replace")
 
 
+#: Types whose sums nobody has measured: what they do with subnormals is not known.
+_UNMEASURED_SUMS = ("f32.ftz", "f64", "tf32", "tf32.ftz")
+
+
 def _refuse_unknown(issue: Issue, made: TensorMap) -> None:
-    """Boxes of which neither the manual nor a chip at hand says where every byte goes.
+    """Boxes and sums of which neither the manual nor a chip at hand says what every byte is.
 
     Raises:
-        UnsupportedInstruction: im2col::w, and im2col of interleaved tensors.
+        UnsupportedInstruction: im2col::w, im2col of interleaved tensors, swizzle 96B, sums of
+            types that were not measured.
     """
-    corner = made.im2col_box
+    corner, what = made.im2col_box, ""
     if corner is not None and (corner.wide or made.slice_bytes):
         what = f"im2col::{corner.wide}" if corner.wide else "im2col of interleaved tensors"
+    elif made.swizzle == "96B":
+        what = "swizzle 96B"
+    elif issue.modifiers.get("op") == "add" and made.dtype in _UNMEASURED_SUMS:
+        what = f"the sum of {made.dtype} in a tensor"
+    if what:
         raise issue.operands.lanes.refuse(f"{what} is not emulated")
 
 
@@ -325,7 +335,7 @@ def _write(issue: Issue, packed: _Bytes, issued: _Box) -> None:
 
 
 def _combine(box: _Box, block: Block, data: _Bytes, op: str) -> None:
-    kind = box.map.dtype.removesuffix(".ftz")
+    kind = box.map.dtype
     word = f"u{box.map.element.bits // 8}"
     words, view = data.view(word), box.view(block, word)
     for old, new in _apart(view, words, block):
