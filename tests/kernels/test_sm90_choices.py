@@ -122,6 +122,7 @@ REFUSED = {
     "stages": (lambda: gemm(256, 256, 256, plan=Plan(stages=9)), "stages=9: of 49152 bytes"),
     "m": (lambda: gemm(0, 256, 256), "m=0: is no size"),
     "k": (lambda: gemm(256, 256, 2.0), "k=2.0: is no size"),
+    "no number": (lambda: gemm("8", 256, 256), "m=.8.: is no size"),
     "dtype": (lambda: gemm(256, 256, 256, "f64"), "dtype 'f64': these kernels do not"),
     "accumulate": (lambda: gemm(256, 256, 256, accumulate="f16"), "accumulate='f16': is no"),
     "out": (lambda: gemm(256, 256, 256, "s8", "f32"), "out='f32': is not what s32"),

@@ -30,7 +30,7 @@ from mmalab.kernels.sm90_wgmma.mainloop import Mainloop
 from mmalab.kernels.sm90_wgmma.maps import maps_of, prepare
 from mmalab.kernels.sm90_wgmma.order import Place, emit_tiles
 from mmalab.kernels.sm90_wgmma.plan import SLICE, Plan
-from mmalab.kernels.sm90_wgmma.problem import Problem
+from mmalab.kernels.sm90_wgmma.problem import Problem, check_sizes
 from mmalab.kernels.sm90_wgmma.producer import Producer
 from mmalab.kernels.sm90_wgmma.promoted import Promoted
 from mmalab.kernels.sm90_wgmma.recipe import Recipe, recipe
@@ -51,7 +51,7 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
     """C = A x B^T: A is M x K, B is stored N x K, C is M x N, all row-major.
 
     Args:
-        m, n, k: sizes; rows of A and B are a multiple of 16 bytes.
+        m, n, k: any sizes (k even where values have 8 bits).
         dtype: bf16, f16, tf32, e4m3, e5m2 or s8.
         out: type of C: the accumulator's, or bf16 or f16 of an f32 one. None: bf16 for bf16, f16
             for f16, else the accumulator's.
@@ -68,6 +68,7 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
     Raises:
         UsageError: sizes, types or choices that no such kernel has, with the nearest that have.
     """
+    check_sizes(m=m, n=n, k=k, batch=batch)
     row = recipe(dtype, accumulate)
     if out is None:
         out = dtype if dtype in row.outputs else row.accumulator
@@ -98,7 +99,7 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
 
 
 def _is_skinny(m: int, k: int, row: Recipe, promote_every: int | None) -> bool:
-    return (isinstance(m, int) and 1 <= m <= MOST_ROWS and k * row.bytes % 16 == 0
+    return (m <= MOST_ROWS and k * row.bytes % 16 == 0
             and row.accumulator != "f16" and promote_every is None)
 
 
@@ -132,6 +133,7 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "cluster": plan.cluster,
         "groups": plan.groups,
         "schedule": plan.schedule,
+        "band": plan.band,
         "store": plan.store,
         "copy": "threads" if problem.gathered else "tma",
         "shared_bytes": plan.shared_bytes(problem.out_bytes),

@@ -16,13 +16,25 @@ from mmalab.kernels.sm90_wgmma.plan import MOST_REGISTERS, SLICE, WORKING_REGIST
 from mmalab.kernels.sm90_wgmma.recipe import Recipe
 from mmalab.ptx.kernel import Param
 
-__all__ = ["EXPERT_ROWS", "Problem"]
+__all__ = ["EXPERT_ROWS", "Problem", "check_sizes"]
 
 _WHERE = "mmalab.kernels.sm90_wgmma"
 #: Rows of A that belong to one expert.
 EXPERT_ROWS = 128
 #: Coordinates of a tensor map are 32-bit and signed.
 _MOST = (1 << 31) - 1
+
+
+def check_sizes(**sizes: int) -> None:
+    """Refuse what is no size.
+
+    Raises:
+        UsageError: naming it.
+    """
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MOST:
+            raise UsageError(f"{name}={size!r}", "is no size of a matrix", legal=f"1 to {_MOST}",
+                             where=_WHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +57,7 @@ class Problem:
     experts: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("m", "n", "k", "batch"):
-            size = getattr(self, name)
-            if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MOST:
-                raise UsageError(f"{name}={size!r}", "is no size of a matrix",
-                                 legal=f"1 to {_MOST}", where=_WHERE)
+        check_sizes(m=self.m, n=self.n, k=self.k, batch=self.batch)
         if max(self.lines) > _MOST:
             raise UsageError(f"{max(self.lines)} rows in all", "coordinates have 31 bits",
                              legal=f"up to {_MOST}", where=_WHERE)
@@ -127,6 +135,7 @@ class Problem:
                              legal="scaled=False", where=_WHERE)
         if not self.experts:
             return
+        check_sizes(experts=self.experts)
         plan = self.plan
         if (self.m % EXPERT_ROWS or self.batch > 1 or plan.tile[0] != EXPERT_ROWS
                 or plan.cluster[0] > 1 or self.gathered):

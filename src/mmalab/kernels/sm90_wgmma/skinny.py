@@ -27,6 +27,7 @@ from mmalab.kernels.reference import matrix_product
 from mmalab.kernels.sm90_wgmma.mainloop import swizzled_descriptor
 from mmalab.kernels.sm90_wgmma.maps import MapShape
 from mmalab.kernels.sm90_wgmma.plan import GROUP, MOST_SHARED, SLICE
+from mmalab.kernels.sm90_wgmma.problem import check_sizes
 from mmalab.kernels.sm90_wgmma.recipe import Recipe, recipe
 from mmalab.kernels.sm90_wgmma.results import rounded
 from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
@@ -166,6 +167,7 @@ def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, 
 
 
 def _check(shape: _Shape) -> None:
+    check_sizes(m=shape.m, n=shape.n, k=shape.k)
     if not 1 <= shape.m <= MOST_ROWS:
         raise UsageError(f"m={shape.m}", "rows are few here", legal=f"1 to {MOST_ROWS}; gemm()",
                          where=_WHERE)
