@@ -71,6 +71,20 @@ def test_tensor_memory_kinds() -> None:
 
 
 @pytest.mark.toolkit
+def test_warpgroup_products_are_followed_by_order() -> None:
+    """The assembler counts them to other lines; each PTX line still finds its own SASS."""
+    text = (Path(__file__).resolve().parent.parent / "corpus" / "ptx" /
+            "matmul_whole_f16_wgmma.sm_90a.triton3.9.0.ptx").read_text()
+    rows = lowerings(assemble(text))
+    assert rows
+    assert {row.verdict for row in rows} == {"native"}
+    for row in rows:
+        (word,) = row.sass
+        m, n, k = word.split(".")[1].split("x")
+        assert f".m{m}n{n}k{k}." in row.opcode
+
+
+@pytest.mark.toolkit
 def test_without_lines_or_text(tmp_path: Path) -> None:
     """Without PTX, or without its lines, there is no verdict, and the error says what to do."""
     text = matrix_kernel(*BF16)

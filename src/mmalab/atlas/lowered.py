@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import product
 from typing import Literal
 
 from mmalab import isa
@@ -25,6 +26,8 @@ from mmalab.atlas.judging import judge_all
 from mmalab.atlas.releases import known_targets, newest_ptx, release, written
 from mmalab.atlas.specimens import Specimen, chosen, specimens_of
 from mmalab.errors import UsageError
+from mmalab.isa.index import all_rows
+from mmalab.isa.lookup import spellings
 from mmalab.isa.targets import TARGETS
 from mmalab.toolchain import assemble, cache, lowerings
 from mmalab.toolchain.locate import Tool
@@ -59,16 +62,17 @@ def matrix_forms() -> tuple[str, ...]:
     Left out are what changes no opcode's name: buffers of operands (``.collector``), tables of
     ``.decompress``, and all widths of wgmma but the first of its types.
     """
-    found: dict[tuple[str, ...], str] = {}
-    for key in isa.forms():
-        form = isa.find(key)
-        if form.family not in MATRIX_FAMILIES or "collector" in key or "decompress" in key:
-            continue
-        parts = key.split(".")
-        if form.family == "wgmma.mma_async":
-            parts = [re.sub(r"n\d+", "", part) for part in parts]
-        found.setdefault(tuple(parts), key)
-    return tuple(found.values())
+    found = []
+    for row in all_rows():
+        if row.family == "wgmma.mma_async":
+            # Types by types by each way to write them, at the first shape.
+            found += [".".join((row.head, *words)) for elements in row.variants
+                      for words in product(*(e.words[:1] if e.name == "shape" else e.words
+                                             for e in elements if not e.optional))]
+        elif row.family in MATRIX_FAMILIES:
+            found += [key for key in spellings(row)
+                      if "collector" not in key and "decompress" not in key]
+    return tuple(dict.fromkeys(found))
 
 
 def opcodes(
@@ -92,8 +96,7 @@ def opcodes(
     """
     ptxas = release(toolkit)
     names = known_targets(ptxas, targets) if targets is not None else _one_of_each_chip(ptxas)
-    specimens = _first_lists(matrix_forms() if forms is None else
-                             dict.fromkeys(s.opcode for s in chosen(forms)))
+    specimens = [specimens_of(key)[0] for key in _wanted(forms)]
     version = written(newest_ptx(ptxas))
     judged = judge_all(ptxas, specimens, [(name, version) for name in names])
     rows: dict[tuple[str, str], Opcode] = {}
@@ -116,13 +119,16 @@ def _one_of_each_chip(ptxas: Tool) -> tuple[str, ...]:
     return tuple(chips.values())
 
 
-def _first_lists(keys: Iterable[str]) -> list[Specimen]:
-    found = []
-    for key in keys:
-        if isa.find(key).family not in MATRIX_FAMILIES:
-            raise UsageError(key, "multiplies no matrices", legal=MATRIX_FAMILIES)
-        found.append(specimens_of(key)[0])
-    return found
+def _wanted(forms: str | Iterable[str] | None) -> tuple[str, ...]:
+    """The opcodes asked for; of a pattern's forms those that multiply matrices."""
+    if forms is None:
+        return matrix_forms()
+    keys = tuple(dict.fromkeys(s.opcode for s in chosen(forms)))
+    matrix = tuple(key for key in keys if isa.find(key).family in MATRIX_FAMILIES)
+    if not matrix or (not isinstance(forms, str) and len(matrix) < len(keys)):
+        raise UsageError(next(key for key in keys if key not in matrix), "multiplies no matrices",
+                         legal=MATRIX_FAMILIES)
+    return matrix
 
 
 # --- kernels --------------------------------------------------------------------------------------
@@ -172,7 +178,7 @@ def _kernel(name: str, specimen: Specimen) -> Iterator[str]:
         else:
             yield f"ld.global.{_KINDS[kind]} {register}, [%in+{8 * place}];"
     warpgroup = specimen.opcode.startswith("wgmma")
-    # The assembler counts a warpgroup's product to the line of its fence.
+    # One line with the fence, to which the assembler counts a warpgroup's product.
     yield "wgmma.fence.sync.aligned; " * warpgroup + specimen.text
     if warpgroup:
         yield "wgmma.commit_group.sync.aligned;"
@@ -199,7 +205,7 @@ def _read_back(ptxas: Tool, specimens: Sequence[Specimen], target: str, version:
     if not specimens:
         return
     text, at = running(specimens, target, version)
-    key = cache.digest("atlas opcodes 1", ptxas.identity, text)
+    key = cache.digest("atlas opcodes 2", ptxas.identity, text)
     kept = cache.load(key)
     if kept is None:
         kept = json.dumps(_read(text, ptxas.toolkit)).encode()

@@ -15,6 +15,7 @@ that the assembler calls are followed.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +32,8 @@ __all__ = ["Lowering", "Verdict", "lowerings", "verdict"]
 Verdict = Literal["native", "emulated", "fallback", "removed"]
 
 #: PTX families that multiply matrices.
-_MATRIX_FAMILIES = ("mma.sync", "mma.sp", "wmma.mma", "wgmma.mma_async", "tcgen05.mma")
+_WARPGROUP = "wgmma.mma_async"
+_MATRIX_FAMILIES = ("mma.sync", "mma.sp", "wmma.mma", _WARPGROUP, "tcgen05.mma")
 
 _HALF = ("HMMA", "HGMMA", "UTCHMMA")
 _BYTE = ("QMMA", "OMMA", "QGMMA", "UTCQMMA", "UTCOMMA")
@@ -81,8 +83,10 @@ def lowerings(cubin: Cubin) -> tuple[Lowering, ...]:
                          "does not say which PTX line each instruction comes from",
                          legal="assemble(..., line_info=True)")
     by_line = _by_line(cubin.sass)
+    by_order = _by_order(cubin.ptx, cubin.sass)
     # The assembler counts an instruction to the line of its semicolon.
-    return tuple(_lowering(i, by_line.get(i.line + i.text.count("\n"), ())) for i in wanted)
+    return tuple(_lowering(i, by_order[i.line] if i.line in by_order else by_line.get(
+        i.line + i.text.count("\n"), ())) for i in wanted)
 
 
 def verdict(opcode: str, sass: Iterable[Instruction]) -> tuple[Verdict, str]:
@@ -144,6 +148,27 @@ def _by_line(sass: Sass) -> dict[int, list[Instruction]]:
                 lines = found.setdefault(instruction.ptx_line, [])
                 lines.append(instruction)
                 lines.extend(_called(instruction, function.section, helpers, ()))
+    return found
+
+
+def _by_order(text: str, sass: Sass) -> dict[int, list[Instruction]]:
+    """SASS of warpgroup products by PTX line: the assembler counts them to the line of their fence
+    or of a descriptor's arithmetic, but keeps their order. Those of a function and shape are shared
+    out evenly (an unrolled loop has several for each line)."""
+    found: dict[int, list[Instruction]] = {}
+    for function in parse(text).functions:
+        home = sass.function(function.name)
+        code = home.instructions if home is not None else sass.instructions  # else: inlined
+        asked: dict[tuple[int, ...], list[PtxInstruction]] = {}
+        for ptx in function.instructions():
+            shape = re.search(r"\.m(\d+)n(\d+)k(\d+)\.", ptx.opcode)
+            if ptx.opcode.startswith(_WARPGROUP) and shape is not None:
+                asked.setdefault(tuple(map(int, shape.groups())), []).append(ptx)
+        for key, members in asked.items():
+            pool = [i for i in code if i.opcode.endswith("GMMA") and i.shape == key]
+            for at, ptx in enumerate(members):
+                first, last = (len(pool) * i // len(members) for i in (at, at + 1))
+                found[ptx.line] = pool[first:last]
     return found
 
 
