@@ -38,6 +38,7 @@ __all__ = ["EXPECTED", "LIVE", "MAX_COUNT", "PARITY", "PENDING", "TX", "Mbarrier
 MAX_COUNT = (1 << 20) - 1
 PARITY, PENDING, TX = Field(63, 63, "parity"), Field(62, 43, "pending"), Field(42, 22, "tx")
 EXPECTED = Field(20, 1, "expected")
+_TX = TX.mask >> TX.lo
 #: Bits that say that an object is there.
 LIVE = 1 << 21 | 1
 
@@ -56,14 +57,16 @@ class Word:
         """None when the bytes are no live mbarrier."""
         if word & LIVE != LIVE:
             return None
-        tx = TX.decode(word)
-        return cls(PARITY.decode(word), PENDING.decode(word), tx - (tx >> 20 << 21),
-                   EXPECTED.decode(word))
+        tx = word >> TX.lo & _TX
+        return cls(word >> PARITY.lo, word >> PENDING.lo & MAX_COUNT, tx - (tx >> 20 << 21),
+                   word >> EXPECTED.lo & MAX_COUNT)
 
     def encode(self) -> int:
         """The 64-bit word."""
-        return (PARITY.encode(self.parity) | PENDING.encode(self.pending)
-                | TX.encode(self.tx & TX.mask >> TX.lo) | EXPECTED.encode(self.expected) | LIVE)
+        if self.pending > MAX_COUNT:
+            PENDING.encode(self.pending)  # says what fits
+        return (self.parity << PARITY.lo | self.pending << PENDING.lo
+                | (self.tx & _TX) << TX.lo | self.expected << EXPECTED.lo | LIVE)
 
     def arrive(self, count: int) -> bool:
         """`count` arrivals (clipped to what is pending); whether the phase completed."""

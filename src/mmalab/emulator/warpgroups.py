@@ -102,8 +102,9 @@ class Warpgroups:
             return True
         bound = marks[-newest - 1]
         first, engine = self.first_of(row), self._machine.engine
-        behind = int(self.issued[first : first + WARPS].min())
-        engine.wait_groups(self.queue_of(row), max(0, behind - bound))
+        behind = min(self.issued[first : first + WARPS].tolist())
+        if len(engine.queue):
+            engine.wait_groups(self.queue_of(row), max(0, behind - bound))
         if behind < bound or self._incomplete(first):
             return False
         self._marks[row] = marks[len(marks) - newest :]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from mmalab.emulator.events import WgmmaCommit, WgmmaFence, WgmmaWait
 from mmalab.emulator.execute.registry import executes
 from mmalab.emulator.execute.wgmma_product import together
@@ -28,9 +30,8 @@ def _fence(lanes: Lanes) -> None:
 
 @executes("wgmma.commit_group")
 def _commit(lanes: Lanes) -> None:
-    for position, row in enumerate(lanes.rows.tolist()):
-        if lanes.mask[position].any():
-            lanes.machine.warpgroups.commit(row)
+    for row in lanes.rows[lanes.mask.any(axis=1)].tolist():
+        lanes.machine.warpgroups.commit(row)
     _tell(lanes, WgmmaCommit)
 
 
@@ -53,14 +54,16 @@ def _wait(lanes: Lanes) -> None:
 def _wait_each(lanes: Lanes) -> None:
     machine, count = lanes.machine, lanes.operands[0]
     newest = count.word if isinstance(count, Imm) else 0
-    for position, row in enumerate(lanes.rows.tolist()):
-        active = lanes.mask[position]
-        if not active.any():
+    observed, groups, rows = machine.observed, machine.warpgroups, lanes.rows.tolist()
+    for position in np.nonzero(lanes.mask.any(axis=1))[0].tolist():
+        row = rows[position]
+        done = groups.wait(row, newest)
+        if done and not observed:
             continue
-        if machine.warpgroups.wait(row, newest):
-            if machine.observed:
-                cta, warp = machine.state.where(row)
-                machine.emit(WgmmaWait(cta, warp, lanes.site.index, int(pack(active)), newest))
+        active = lanes.mask[position]
+        if done:
+            cta, warp = machine.state.where(row)
+            machine.emit(WgmmaWait(cta, warp, lanes.site.index, int(pack(active)), newest))
             continue
         machine.state.pc[row][active] = lanes.site.index
         machine.counts[lanes.site.index] -= 1  # it has not been executed yet

@@ -48,6 +48,8 @@ _LOOK_EVERY, _MAX_TURNS = 4096, 1 << 23
 _ROUND_WORK = 3
 #: Rounds for which a warp at a wgmma waits for the rest of its warpgroup.
 _HOLD = 8
+#: Rounds after which parked warps get another try.
+_RETRY = 4
 _BARRIERS = frozenset({"bar.sync", "bar.arrive", "bar.red"})
 
 
@@ -76,7 +78,8 @@ class ThreadedScheduler(Interpreter):
         machine, state = self.machine, self.machine.state
         self._idle = Idle()
         self._slice = max(1, self.fuel // _TURNS)
-        self._calm, self._seen_version, self._held = 0, machine.version, 0
+        self._calm, self._seen_version = 0, machine.version
+        self._held = np.zeros(state.rows, np.int64)
         self._stopped = np.zeros(state.rows, np.int64)
         self._prepare()
         with ThreadPoolExecutor(self.threads) as pool:
@@ -240,21 +243,22 @@ class ThreadedScheduler(Interpreter):
                 break
         self._ended = state.status == Status.EXITED
         self._check_turns()
+        # what is parked may have come about long before nobody else can run
+        if self._turns % _RETRY == 0:
+            self._unpark(only_if_moved=True)
         return True
 
     def _without_early(self, able: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Warps that stand at a wgmma before their siblings do let the other stops go first, for a
-        few rounds: a whole warpgroup is executed at once."""
+        """Warps that stand at a wgmma before their siblings do wait for them, for a few rounds: a
+        whole warpgroup is executed at once."""
         products, warps = self.code.products, self.machine.shape.warps
         if not len(products) or warps % WARPS:
             return able
         at = np.where(able & np.isin(self._standing, products), self._standing, -1)
         groups = at.reshape(-1, WARPS)
         early = ((groups != groups[:, :1]).any(axis=1)[:, None] & (groups >= 0)).reshape(-1)
-        if self._held >= _HOLD or not early.any() or not (able & ~early).any():
-            self._held = 0
-            return able
-        self._held += 1
+        early &= self._held < _HOLD
+        self._held = np.where(early, self._held + 1, 0)
         return np.asarray(able & ~early)
 
     def _check_turns(self) -> None:
