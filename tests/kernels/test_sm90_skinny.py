@@ -18,6 +18,7 @@ from mmalab.kernels.sm90_wgmma.choose import split_for
     (33, 64, 528, "s8", "s32", {}),
     (16, 130, 1040, "e4m3", "bf16", {"split": 2, "depth": 2}),
     (64, 65, 260, "tf32", "f32", {"split": 2, "stages": 3}),
+    (130, 70, 264, "bf16", "bf16", {"split": 4}),
 ])
 def test_result_is_the_reference_bit_for_bit(m, n, k, dtype, out, given):
     """Every split, type and edge writes the reference's bits and is clean."""
@@ -50,6 +51,8 @@ def test_gemm_takes_it_for_few_rows():
     """Up to 64 rows of whole 16 bytes the choice is a skinny kernel."""
     assert gemm(16, 8192, 8192).name.startswith("skinny")
     assert gemm(65, 8192, 8192).name.startswith("wgmma")
+    assert gemm(128, 576, 7168).name.startswith("skinny")
+    assert gemm(257, 576, 7168).name.startswith("wgmma")
     assert gemm(16, 8192, 8190).name.startswith("wgmma")
 
 
@@ -64,11 +67,12 @@ def test_the_chip_is_filled_once(n, expected):
 
 
 @pytest.mark.parametrize(("call", "words"), [
-    (lambda: skinny(65, 64, 64), "m=65: rows are few here"),
+    (lambda: skinny(257, 64, 64), "m=257: rows are few here"),
     (lambda: skinny(1, 64, 63), "k=63: rows of a tensor map"),
     (lambda: skinny(1, 64, 64, split=2), "split=2: of 1 slices"),
     (lambda: skinny(1, 64, 64, out="s32"), "out='s32': is not what these sums"),
     (lambda: skinny(1, 64, 8192, stages=99), "stages=99: of 9216 bytes"),
+    (lambda: skinny(256, 64, 8192, resident=4, depth=2), "stages=None: of 81920 bytes"),
 ])
 def test_refusals(call, words):
     """What cannot be made is refused, with what can."""

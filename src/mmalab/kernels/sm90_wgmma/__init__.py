@@ -2,7 +2,7 @@
 
 ========= ==========================================================================================
 gemm      any M, N, K; bf16, f16, tf32, e4m3, e5m2, s8; promotion and block scales
-skinny    up to 64 rows: B is read once, at the speed of DRAM
+skinny    few rows (256 at most): B is read once, at the speed of DRAM; K can be split
 ========= ==========================================================================================
 """
 

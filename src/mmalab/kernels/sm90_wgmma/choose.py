@@ -22,7 +22,8 @@ The constants are fitted to measurements on one H200 (records/h200/bench, gemm_s
 ================  ==================================================================================
 
 Of 64 recorded measurements of 8 products 60 are within 3 % of it, the worst is 8 % off.
-Up to 64 rows the product is a read of B instead (see `skinny`).
+Up to 64 rows the product is a read of B instead (see `skinny`), and up to 256 where K is long and
+that takes fewer clocks, because K can be split.
 
     >>> plan_for(Wanted(8192, 8192, 8192, recipe("bf16"), "bf16")).tile
     (256, 208)
@@ -39,13 +40,22 @@ from mmalab.errors import UsageError
 from mmalab.kernels.sm90_wgmma.plan import MOST_SHARED, SLICE, Plan
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.recipe import Recipe
+from mmalab.kernels.sm90_wgmma.skinny_shape import LINES, MOST_ROWS
 
-__all__ = ["Wanted", "clocks", "plan_for", "split_for"]
+__all__ = ["Wanted", "clocks", "is_skinny", "plan_for", "skinny_clocks", "split_for"]
 
 #: Operations above which the power cap decides.
 _CAPPED = 1e11
 #: Bytes of a clock that L2 gives each SM when all ask, the same by threads, and one SM alone.
 _L2, _L2_GATHERED, _L2_ALONE = 48.0, 35.0, 98.0
+#: Bytes of a clock that DRAM gives each SM, when all ask.
+_DRAM = 19.5
+#: Clocks until the first products, and those of sums that change hands within a cluster.
+_START, _REDUCTION = 2500, 1500
+#: Rows of A up to which B's bytes are all that counts.
+_ALWAYS = 64
+#: Bytes of a row from which splitting K is considered.
+_LONG = 4096
 #: Most stages: more do not help; and how many copies by threads need.
 _STAGES, _FEW = 8, 4
 _TURNS = "pingpong"
@@ -169,8 +179,37 @@ def _end(plan: Plan) -> float:
 
 def split_for(n: int, slices: int, sms: int = 132) -> tuple[int, int, int]:
     """(split, depth, resident) of a skinny product: one CTA an SM, or all of them at a time."""
-    tiles = -(-n // 64)
+    tiles = -(-n // LINES)
     if tiles > sms:
         return 1, 1, min(4, -(-tiles // sms))
     split = next((s for s in (8, 4, 2) if s <= slices and tiles * s <= sms), 1)
     return split, 2 if slices // split >= 16 else 1, 1
+
+
+def is_skinny(wanted: Wanted) -> bool:
+    """Whether a skinny kernel computes it, and sooner: always up to 64 rows, up to 256 where the
+    model says so (few tiles, long K)."""
+    if (wanted.m > MOST_ROWS or wanted.gathered or wanted.recipe.accumulator == "f16"
+            or wanted.promote_every is not None or wanted.batch > 1 or wanted.experts):
+        return False
+    if wanted.m <= _ALWAYS:
+        return True
+    if wanted.k * wanted.recipe.bytes < _LONG:
+        return False
+    plan = plan_for(wanted)
+    return skinny_clocks(wanted) < _START + clocks(wanted.fitted(plan))
+
+
+def skinny_clocks(wanted: Wanted) -> float:
+    """The model's clocks of a skinny product: the slowest of tensor cores, L2 and DRAM."""
+    columns = -(-wanted.m // 8) * 8
+    slices = -(-wanted.k * wanted.recipe.bytes // SLICE)
+    split, _, resident = split_for(wanted.n, slices)
+    sms = Plan().sms
+    ctas = -(-wanted.n // LINES) * split
+    active = min(ctas, sms)
+    each = max(2 * columns,
+               (LINES + columns) * SLICE / min(_L2_ALONE, _L2 * sms / active),
+               LINES * SLICE / min(_L2_ALONE, _DRAM * sms / active))
+    waves = max(1.0, ctas / sms) if resident > 1 else -(-ctas // sms)
+    return _START + (_REDUCTION if split > 1 else 0) + waves * -(-slices // split) * each

@@ -23,7 +23,7 @@ from typing import Any
 
 from mmalab import isa
 from mmalab.kernels.arguments import check_arrays
-from mmalab.kernels.sm90_wgmma.choose import Wanted, plan_for, split_for
+from mmalab.kernels.sm90_wgmma.choose import Wanted, is_skinny, plan_for, split_for
 from mmalab.kernels.sm90_wgmma.epilogue import Direct, Staged, group_row
 from mmalab.kernels.sm90_wgmma.gather import WARPS, Gather
 from mmalab.kernels.sm90_wgmma.mainloop import Mainloop
@@ -33,11 +33,11 @@ from mmalab.kernels.sm90_wgmma.plan import SLICE, Plan
 from mmalab.kernels.sm90_wgmma.problem import Problem, check_sizes
 from mmalab.kernels.sm90_wgmma.producer import Producer
 from mmalab.kernels.sm90_wgmma.promoted import Promoted
-from mmalab.kernels.sm90_wgmma.recipe import Recipe, recipe
+from mmalab.kernels.sm90_wgmma.recipe import recipe
 from mmalab.kernels.sm90_wgmma.results import product
 from mmalab.kernels.sm90_wgmma.ring import Barriers
 from mmalab.kernels.sm90_wgmma.scales import BlockScales
-from mmalab.kernels.sm90_wgmma.skinny import MOST_ROWS, skinny
+from mmalab.kernels.sm90_wgmma.skinny import skinny
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Register
@@ -63,7 +63,7 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
         experts: B is so many matrices, and an array of s32 between B and C names the one that each
             128 rows of A are multiplied by (rows sorted by expert and filled up to 128).
         plan: tile, stages, cluster, schedule; None chooses (see `choose`), and takes
-            :func:`skinny` for up to 64 rows.
+            :func:`skinny` for few rows.
 
     Raises:
         UsageError: sizes, types or choices that no such kernel has, with the nearest that have.
@@ -75,10 +75,11 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
     if scaled:
         promote_every = promote_every or 128
     if plan is None:
-        if _is_skinny(m, k, row, promote_every) and batch == 1 and not experts:
+        wanted = Wanted(m, n, k, row, out, promote_every, scaled, batch, experts)
+        if is_skinny(wanted):
             split, depth, resident = split_for(n, -(-k * row.bytes // SLICE))
             return skinny(m, n, k, dtype, out, split=split, depth=depth, resident=resident)
-        plan = plan_for(Wanted(m, n, k, row, out, promote_every, scaled, batch, experts))
+        plan = plan_for(wanted)
     problem = Problem(m, n, k, row, out, plan, promote_every, scaled, batch, experts)
     name = _name(problem)
     return Kernel(
@@ -96,11 +97,6 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
         prepare=partial(prepare, problem),
         facts=_facts(problem),
     )
-
-
-def _is_skinny(m: int, k: int, row: Recipe, promote_every: int | None) -> bool:
-    return (m <= MOST_ROWS and k * row.bytes % 16 == 0
-            and row.accumulator != "f16" and promote_every is None)
 
 
 def _name(problem: Problem) -> str:

@@ -1,6 +1,6 @@
 """A few rows times a large matrix: read the matrix once, at the speed of DRAM.
 
-With M up to 64 almost all bytes are B's. So the operands change places: 64 rows of B are wgmma's M,
+With few rows almost all bytes are B's. So the operands change places: 64 rows of B are wgmma's M,
 the rows of A, filled up to a multiple of 8, its N. One warp keeps a deep ring of TMA copies in
 flight, one warpgroup multiplies. Where B has fewer tiles than the chip has SMs, `split` CTAs of a
 cluster take a part of K each and add up through each other's shared memory, in order of k.
@@ -13,9 +13,8 @@ cluster take a part of K each and add up through each other's shared memory, in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 from numpy.typing import NDArray
@@ -25,103 +24,23 @@ from mmalab.errors import UsageError
 from mmalab.kernels.arguments import check_arrays, words_of
 from mmalab.kernels.reference import matrix_product
 from mmalab.kernels.sm90_wgmma.mainloop import swizzled_descriptor
-from mmalab.kernels.sm90_wgmma.maps import MapShape
-from mmalab.kernels.sm90_wgmma.plan import GROUP, MOST_SHARED, SLICE
-from mmalab.kernels.sm90_wgmma.problem import check_sizes
-from mmalab.kernels.sm90_wgmma.recipe import Recipe, recipe
+from mmalab.kernels.sm90_wgmma.plan import GROUP, SLICE
+from mmalab.kernels.sm90_wgmma.recipe import recipe
 from mmalab.kernels.sm90_wgmma.results import rounded
 from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
+from mmalab.kernels.sm90_wgmma.skinny_shape import LINES, PITCH, Shape
 from mmalab.ptx.builder import KernelBuilder
-from mmalab.ptx.kernel import Kernel, Param
+from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Register
 
-__all__ = ["MOST_ROWS", "skinny"]
+__all__ = ["skinny"]
 
-#: Rows of A that these kernels take.
-MOST_ROWS = 64
-#: Lines of B in a CTA's tile.
-_LINES = 64
-_RESERVED = 1024
 _WHERE = "mmalab.kernels.sm90_wgmma.skinny"
-#: Words between rows of partial sums: four threads of a quad then use other banks.
-_PITCH = _LINES + 4
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """One product: `split` CTAs along K, `stages` of `depth` slices, `resident` CTAs an SM."""
-
-    m: int
-    n: int
-    k: int
-    recipe: Recipe
-    out: str
-    split: int
-    stages: int
-    depth: int
-
-    @property
-    def columns(self) -> int:
-        """N of the instruction: rows of A, filled up."""
-        step = 16 if self.recipe.dtype == "s8" and self.m > 24 else 8
-        return -(-self.m // step) * step
-
-    @property
-    def values(self) -> int:
-        """Values of K in a slice."""
-        return SLICE // self.recipe.bytes
-
-    @property
-    def slices(self) -> int:
-        """Steps of the ring over all of K."""
-        return -(-self.k // (self.values * self.depth))
-
-    @property
-    def slice_bytes(self) -> int:
-        """B's lines, then A's."""
-        return (_LINES + self.columns) * SLICE
-
-    @property
-    def stage_bytes(self) -> int:
-        """A stage."""
-        return self.slice_bytes * self.depth
-
-    @property
-    def out_bytes(self) -> int:
-        """Bytes of an element of C."""
-        return isa.type_bits(self.out) // 8
-
-    @property
-    def tiles(self) -> int:
-        """Tiles of B's lines."""
-        return -(-self.n // _LINES)
-
-    def runs(self) -> list[range]:
-        """The slices of each CTA of a cluster: the first are one longer where it must be."""
-        each, more = divmod(self.slices, self.split)
-        starts = [at * each + min(at, more) for at in range(self.split + 1)]
-        return [range(a, b) for a, b in pairwise(starts)]
-
-    def maps(self) -> dict[str, MapShape]:
-        """Of A and B."""
-        words = "f32" if self.recipe.dtype == "tf32" else self.recipe.dtype
-        pitch = self.k * self.recipe.bytes
-        return {name: MapShape(words, (self.k, lines), (pitch,), (self.values, box), "128B")
-                for name, lines, box in (("a", self.m, self.columns), ("b", self.n, _LINES))}
-
-    @property
-    def params(self) -> tuple[Param, ...]:
-        """A (M x K), B (N x K), C (M x N), all row-major."""
-        return (
-            Param("a", "in", self.recipe.dtype, (self.m, self.k), "A, M x K, rows contiguous"),
-            Param("b", "in", self.recipe.dtype, (self.n, self.k), "B, stored N x K"),
-            Param("c", "out", self.out, (self.m, self.n), "C = A x B, M x N, rows contiguous"),
-        )
 
 
 def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
            split: int = 1, stages: int | None = None, depth: int = 1, resident: int = 1) -> Kernel:
-    """C = A x B^T for M up to 64: A is M x K, B is stored N x K, C is M x N, all row-major.
+    """C = A x B^T for M up to 256: A is M x K, B is stored N x K, C is M x N, all row-major.
 
     Args:
         m, n, k: sizes; rows of A and B are a multiple of 16 bytes.
@@ -137,28 +56,27 @@ def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, 
     row = recipe(dtype)
     if out is None:
         out = dtype if dtype in row.outputs else row.accumulator
-    shape = _Shape(m, n, k, row, out, split, 1, depth)
-    _check(shape)
-    most = (MOST_SHARED // resident - _RESERVED * 2) // shape.stage_bytes
-    least = -(-shape.columns * _PITCH * 4 // shape.stage_bytes)
-    if stages is None:
-        stages = min(most, max(least, len(shape.runs()[0]), 2))
-    if not least <= stages <= most:
+    shape = Shape(m, n, k, row, out, split, 2, depth)
+    legal = shape.stages_for(resident)
+    if stages is None and legal:
+        stages = min(legal[-1], max(legal[0], len(shape.runs()[0])))
+    if stages is None or stages not in legal:
         raise UsageError(f"stages={stages}", f"of {shape.stage_bytes} bytes, {resident} CTAs an "
-                         "SM", legal=f"{least} to {most}", where=_WHERE)
-    shape = _Shape(m, n, k, row, out, split, stages, depth)
+                         "SM", legal=f"{legal[0]} to {legal[-1]}" if legal else "a smaller depth",
+                         where=_WHERE)
+    shape = replace(shape, stages=stages)
     name = f"skinny_{dtype}_{out}_{m}x{n}x{k}_{split}split_{stages}x{depth}stages"
     return Kernel(
         name=name, ptx=_Writer(shape, name).text(), entry=name,
         grid=(shape.tiles * split, 1, 1), block=(GROUP + 32, 1, 1), params=shape.params,
         target="sm_90a", cluster=(split, 1, 1),
-        dynamic_shared=stages * shape.stage_bytes + _RESERVED,
+        dynamic_shared=shape.shared_bytes,
         reference=partial(_product, shape=shape),
         validate=partial(check_arrays, name, shape.params),
         prepare=partial(_prepare, shape),
         facts={
-            "tile": (_LINES, shape.columns, shape.values), "stages": stages, "split": split,
-            "shared_bytes": stages * shape.stage_bytes + _RESERVED,
+            "tile": (LINES, shape.columns, shape.values), "stages": stages, "split": split,
+            "shared_bytes": shape.shared_bytes,
             "instruction": row.key(shape.columns), "instruction_k": row.k, "unit": row.unit,
             "maps": shape.maps(),
             "flops": 2 * m * n * k, "bytes": (m * k + n * k) * row.bytes,
@@ -166,28 +84,12 @@ def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, 
     )
 
 
-def _check(shape: _Shape) -> None:
-    check_sizes(m=shape.m, n=shape.n, k=shape.k)
-    if not 1 <= shape.m <= MOST_ROWS:
-        raise UsageError(f"m={shape.m}", "rows are few here", legal=f"1 to {MOST_ROWS}; gemm()",
-                         where=_WHERE)
-    if shape.out not in shape.recipe.outputs:
-        raise UsageError(f"out={shape.out!r}", "is not what these sums are written as",
-                         legal=list(shape.recipe.outputs), where=_WHERE)
-    if shape.k * shape.recipe.bytes % 16:
-        raise UsageError(f"k={shape.k}", "rows of a tensor map are a multiple of 16 bytes",
-                         legal=f"a multiple of {16 // shape.recipe.bytes}", where=_WHERE)
-    if shape.split not in (1, 2, 4, 8) or shape.split > shape.slices:
-        raise UsageError(f"split={shape.split}", f"of {shape.slices} slices",
-                         legal=[str(s) for s in (1, 2, 4, 8) if s <= shape.slices], where=_WHERE)
-
-
-def _prepare(shape: _Shape, args: Sequence[Any]) -> list[Any]:
+def _prepare(shape: Shape, args: Sequence[Any]) -> list[Any]:
     maps = shape.maps()
     return [maps["a"].over(args[0]), maps["b"].over(args[1]), args[2]]
 
 
-def _product(args: Sequence[Any], unit: str, *, shape: _Shape) -> list[NDArray[Any]]:
+def _product(args: Sequence[Any], unit: str, *, shape: Shape) -> list[NDArray[Any]]:
     """One chain for each CTA's part of K, added in FP32 (integers: exactly) in order."""
     a, b = words_of(args[0]), words_of(args[1])
     width = shape.values * shape.depth
@@ -205,7 +107,7 @@ def _product(args: Sequence[Any], unit: str, *, shape: _Shape) -> list[NDArray[A
 class _Writer:
     """Writes the kernel of one shape."""
 
-    def __init__(self, shape: _Shape, name: str) -> None:
+    def __init__(self, shape: Shape, name: str) -> None:
         self.shape = shape
         self.b = KernelBuilder(name, target="sm_90a", version=(8, 0), arity=isa.find)
 
@@ -247,11 +149,11 @@ class _Writer:
         block = b.mov("u32", b.ctaid.x)
         self.rank: Register | None = None
         if shape.split == 1:
-            self.first = b.mul_lo("u32", block, _LINES)
+            self.first = b.mul_lo("u32", block, LINES)
             self.start, self.count = b.mov("u32", 0), b.mov("u32", shape.slices)
             return
         self.rank = b.mov("u32", b.cluster_ctarank)
-        self.first = b.mul_lo("u32", b.shr("u32", block, shape.split.bit_length() - 1), _LINES)
+        self.first = b.mul_lo("u32", b.shr("u32", block, shape.split.bit_length() - 1), LINES)
         each, more = divmod(shape.slices, shape.split)
         self.start = b.mad_lo("u32", self.rank, each, b.min("u32", self.rank, more))
         longer = b.setp("lt", "u32", self.rank, more)
@@ -272,7 +174,7 @@ class _Writer:
             for _ in range(shape.depth):
                 b.emit(opcode, b.at(stage), b.at(self.maps["b"], coordinates=[at, self.first]),
                        b.at(full))
-                b.emit(opcode, b.at(stage, _LINES * SLICE),
+                b.emit(opcode, b.at(stage, LINES * SLICE),
                        b.at(self.maps["a"], coordinates=[at, zero]), b.at(full))
                 b.add("u32", at, shape.values, out=at)
                 b.add("u32", stage, shape.slice_bytes, out=stage)
@@ -298,7 +200,7 @@ class _Writer:
                 for step in range(shape.values // row.k):
                     place = b.add("u64", stage, (at * shape.slice_bytes + step * 32) >> 4)
                     b.emit(row.key(shape.columns), sums, place,
-                           b.add("u64", place, _LINES * SLICE >> 4), again,
+                           b.add("u64", place, LINES * SLICE >> 4), again,
                            *row.tail(shape.columns))
             b.emit("wgmma.commit_group.sync.aligned")
             b.emit("wgmma.wait_group.sync.aligned", 1)
@@ -322,11 +224,11 @@ class _Writer:
         quad = b.and_("b32", self.thread, 3)
         line = b.mad_lo("u32", b.shr("u32", self.thread, 5), 16,
                         b.and_("b32", b.shr("u32", self.thread, 2), 7))
-        word = b.mad_lo("u32", quad, 2 * _PITCH, line)
+        word = b.mad_lo("u32", quad, 2 * PITCH, line)
         place = b.mad_lo("u32", word, 4, self.shared)
         for at, register in enumerate(sums):
             row, down = at // 4 * 8 + at % 2, at // 2 % 2 * 8
-            b.st(f"shared.{self.shape.recipe.register}", b.at(place, 4 * (row * _PITCH + down)),
+            b.st(f"shared.{self.shape.recipe.register}", b.at(place, 4 * (row * PITCH + down)),
                  register)
 
     def _finish(self) -> None:
@@ -337,7 +239,7 @@ class _Writer:
             at = self.thread
             if self.rank is not None:
                 at = b.mad_lo("u32", self.rank, GROUP, at)
-            with b.loop(shape.m * _LINES // 4, at, GROUP * shape.split, dtype="u32",
+            with b.loop(shape.m * LINES // 4, at, GROUP * shape.split, dtype="u32",
                         unroll=False) as four:
                 self._four(four)
         if shape.split > 1:
@@ -355,9 +257,9 @@ class _Writer:
     def _four(self, four: Register) -> None:
         b, shape = self.b, self.shape
         kind = shape.recipe.register
-        row = b.shr("u32", four, (_LINES // 4).bit_length() - 1)
-        line = b.mul_lo("u32", b.and_("b32", four, _LINES // 4 - 1), 4)
-        place = b.mad_lo("u32", b.mad_lo("u32", row, _PITCH, line), 4, self.shared)
+        row = b.shr("u32", four, (LINES // 4).bit_length() - 1)
+        line = b.mul_lo("u32", b.and_("b32", four, LINES // 4 - 1), 4)
+        place = b.mad_lo("u32", b.mad_lo("u32", row, PITCH, line), 4, self.shared)
         total: list[Register] = []
         for other in range(shape.split):
             if shape.split == 1:
