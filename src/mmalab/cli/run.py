@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,17 +83,36 @@ def _words(value: Any) -> str:
     return str(value)
 
 
+def _deadlock_lines(report: dict[str, Any]) -> Iterator[str]:
+    """The causes, then who waits: warps that wait for the same thing together."""
+    for cause in report["causes"]:
+        yield f"    cause ({cause['kind']}): {cause['words']}"
+        yield f"    repair: {cause['repair']}"
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for one in report["waiting"]:
+        key = (tuple(one["cta"]), one["line"], one["instruction"], one["because"],
+               one["released_by"])
+        groups.setdefault(key, []).append(one["warp"])
+    for (cta, line, text, because, release), warps in groups.items():
+        few = "warp" if len(warps) == 1 else "warps"
+        yield f"    CTA {cta}, {few} {', '.join(map(str, warps))}, line {line}: {text}"
+        yield f"        {because}" + (f"; released by {release}" if release else "")
+    if report["count"] > len(report["waiting"]):
+        yield f"    ... {report['count']} groups of lanes wait"
+
+
 def _print(done: Any, judged: str, *, sanitized: bool) -> None:
     for finding in done.findings[:_SHOWN]:
         say(str(finding))
-        say(*(f"    {name}: {_words(value)}" for name, value in (finding.witness or {}).items()))
+        if finding.code != "deadlock":  # told below, once
+            say(*(f"    {name}: {_words(value)}"
+                  for name, value in (finding.witness or {}).items()))
     more = len(done.findings) - _SHOWN
     if more > 0:
         say(f"... and {more} more findings; one cause often has many: mend the first and run again"
             " (--json has them all)")
     if done.deadlock:
-        say("deadlock:", *(f"    {name}: {_words(value)}"
-                           for name, value in done.deadlock.items()))
+        say("deadlock:", *_deadlock_lines(done.deadlock))
     shown = {name: count for name, count in done.counters.items()
              if count and not name.startswith("instructions.")}
     say("counters: " + ", ".join(f"{name} {count:,}" for name, count in shown.items()))

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["explain_deadlock"]
 
 _SHOWN = 32
+#: What the witness of bytes that differ says.
+_BYTES = ("address", "phase", "announced_bytes", "delivered_bytes", "announce_line",
+          "deliver_line")
 
 
 def explain_deadlock(machine: Machine, *, spinning: bool = False) -> dict[str, Any]:
@@ -44,7 +47,8 @@ def explain_deadlock(machine: Machine, *, spinning: bool = False) -> dict[str, A
         if cause.code:
             entry = waiting[cause.entry]
             _report(machine, cause.code, f"{cause.words}. Repair: {cause.repair}",
-                    {"repair": cause.repair, **entry["waits_for"]}, entry,
+                    {"repair": cause.repair, **{
+                        name: entry["waits_for"][name] for name in _BYTES}}, entry,
                     cause.line or entry["line"])
     for entry in waiting:
         del entry["row"], entry["first_lane"], entry["site"]
