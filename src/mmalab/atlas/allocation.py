@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from mmalab.atlas.kernel_text import probe
@@ -39,14 +40,13 @@ _PARTS = {"alloc": "tcgen05.alloc", "relinquish": "tcgen05.relinquish", "mma": "
           "dealloc": "tcgen05.dealloc"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Allocator:
     """Article B's probe as compiled.
 
     `handlers` are the trap handlers present (their names without the prefix that all share), each
     with the number of listing lines that name it; `references` is how many lines name any, what
     ``grep -c guardrail`` counts. `instructions` counts the listing's, padding included.
-    `sequences` is the SASS of each PTX instruction, in the order of addresses.
     """
 
     target: str
@@ -58,9 +58,16 @@ class Allocator:
     shared: int
     handlers: Mapping[str, int]
     references: int
-    sequences: Mapping[str, tuple[str, ...]]
     opcodes: Mapping[str, int]
     ptx: str = field(repr=False)
+
+    @cached_property
+    def sequences(self) -> Mapping[str, tuple[str, ...]]:
+        """The SASS of each PTX instruction, in the order of addresses, from a second build: the
+        line information that leads to it changes the code at -O0."""
+        traced = assemble(self.ptx, None, self.toolkit, opt_level=self.opt_level,
+                          options=CHECKS[self.checks])
+        return _sequences(traced)
 
     @property
     def retries(self) -> bool:
@@ -106,9 +113,7 @@ def allocator(
         raise UsageError(f"checks={checks!r}", "is not a setting", legal=list(CHECKS))
     text = probe(without=without, cta_group=cta_group)
     options = tuple(need_option(release(toolkit), option) for option in CHECKS[checks])
-    # Line information changes the code at -O0: what is counted is built without it.
-    cubin, traced = (assemble(text, target, toolkit, opt_level=opt_level, options=options,
-                              line_info=wanted) for wanted in (False, True))
+    cubin = assemble(text, target, toolkit, opt_level=opt_level, options=options, line_info=False)
     naming = [set(found) for line in cubin.sass.text.splitlines()
               if (found := _HANDLER.findall(line))]
     handlers = Counter(name for names in naming for name in names)
@@ -117,7 +122,7 @@ def allocator(
         instructions=sum(1 for _ in cubin.sass),
         registers=cubin.resources.registers, shared=cubin.resources.shared,
         handlers=dict(handlers), references=len(naming),
-        sequences=_sequences(traced), opcodes=dict(Counter(i.mnemonic for i in cubin.sass)),
+        opcodes=dict(Counter(i.mnemonic for i in cubin.sass)),
         ptx=cubin.ptx or text)
 
 

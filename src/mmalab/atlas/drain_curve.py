@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from mmalab import isa
 from mmalab.atlas.kernel_text import loaded
 from mmalab.errors import UsageError
-from mmalab.toolchain import assemble
+from mmalab.toolchain import Cubin, assemble
 
 __all__ = ["SHAPES", "DrainPoint", "drain", "drain_text"]
 
@@ -78,7 +77,7 @@ def drain(
         opt_level: 0 to 3.
 
     Raises:
-        UsageError: no such shape.
+        UsageError: no such shape or count.
         AssemblyError: the target has no Tensor Memory.
     """
     asked: list[tuple[str, int]] = []
@@ -88,9 +87,13 @@ def drain(
             raise UsageError(f"shape {shape!r}", "is not one of tcgen05.ld", legal=list(SHAPES),
                              where="PTX ISA, tcgen05.ld")
         asked += [(shape, n) for n in _powers(SHAPES[shape]) if wanted is None or n in wanted]
-    with ThreadPoolExecutor() as pool:
-        return tuple(pool.map(
-            lambda at: _point(at[0], at[1], toolkit, target, opt_level), asked))
+    if not asked:
+        raise UsageError(f"counts={sorted(wanted or ())}", "are none of xN",
+                         legal=[str(n) for n in _powers(128)], where="PTX ISA, tcgen05.ld")
+    # A kernel for each point, in one module: starting the tools takes longer than their work.
+    cubin = assemble(_HEAD.format(target=target) + "".join(_kernel(*at) for at in asked), target,
+                     toolkit, opt_level=opt_level)
+    return tuple(_point(cubin, *at) for at in asked)
 
 
 def _powers(most: int) -> list[int]:
@@ -98,27 +101,38 @@ def _powers(most: int) -> list[int]:
     return [1 << i for i in range(most.bit_length())]
 
 
-def _point(shape: str, num: int, toolkit: str | None, target: str, opt_level: int) -> DrainPoint:
-    text = drain_text(shape, num, target)
-    cubin = assemble(text, target, toolkit, opt_level=opt_level)
-    words = Counter(i.mnemonic for i in cubin.sass if i.opcode == "LDTM")
+def _point(cubin: Cubin, shape: str, num: int) -> DrainPoint:
+    name = _name(shape, num)
+    code, need = cubin.sass.function(name), cubin.resources[name]
+    instructions = code.instructions if code is not None else ()
+    words = Counter(i.mnemonic for i in instructions if i.opcode == "LDTM")
     return DrainPoint(
-        shape, num, loaded(f"{shape}.x{num}"), cubin.resources.registers, cubin.resources.spills,
-        dict(words), len(cubin.sass), cubin.target, cubin.toolkit, cubin.ptx or text)
+        shape, num, loaded(f"{shape}.x{num}"), need.registers, need.spill_stores + need.spill_loads,
+        dict(words), len(instructions), cubin.target, cubin.toolkit,
+        drain_text(shape, num, cubin.target))
+
+
+def _name(shape: str, num: int) -> str:
+    return f"drain_{shape}_x{num}"
+
+
+_HEAD = ".version 8.8\n.target {target}\n.address_size 64\n"
 
 
 def drain_text(shape: str, num: int, target: str = "sm_100a") -> str:
-    """The kernel of one point."""
+    """The module of one point alone."""
+    return _HEAD.format(target=target) + _kernel(shape, num)
+
+
+def _kernel(shape: str, num: int) -> str:
+    """Load, wait, store every value."""
     count = loaded(f"{shape}.x{num}")
     values = ", ".join(f"%v{i}" for i in range(count))
     split = ", 0" if shape == "16x32bx2" else ""
     places = ["%rd1", *(f"%rd1+{4 * i}" for i in range(1, count))]
     stores = "\n".join(f"    st.global.u32 [{p}], %v{i};" for i, p in enumerate(places))
-    return f""".version 8.6
-.target {target}
-.address_size 64
-
-.visible .entry drain(.param .u64 p_out, .param .u32 p_taddr)
+    return f"""
+.visible .entry {_name(shape, num)}(.param .u64 p_out, .param .u32 p_taddr)
 {{
     .reg .b32 %r<2>;
     .reg .b64 %rd<2>;
