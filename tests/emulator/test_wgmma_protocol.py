@@ -12,7 +12,9 @@ from emulation import interpret, quantum
 from wgmma_cases import PREFIX, Setup, arguments, dense, expected
 
 from mmalab.emulator import events
+from mmalab.emulator.native import run_threaded
 from mmalab.emulator.run import Run, emulate
+from mmalab.errors import LimitExceeded
 from mmalab.kernels.one_wgmma import one_wgmma
 
 FORM = PREFIX + "m64n8k16.f32.bf16.bf16"
@@ -300,3 +302,48 @@ def test_the_kernel_of_one_product_refuses_unknown_forms() -> None:
     """The nearest form is named."""
     with pytest.raises(Exception, match="nearest"):
         one_wgmma(FORM.replace("n8", "n9"), cases=1, image=2048)
+
+
+# --- hostile kernels ------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("schedule", ["eager", "lazy"])
+def test_endless_products_end_at_the_budget(schedule: str, *, sparse: bool) -> None:
+    """A loop of products that nobody waits for uses up the budget soon, and no memory to speak of.
+
+    A product counts as the mma.sync that it stands for.
+    """
+    key = PREFIX.replace("mma_async.", "mma_async.sp.") if sparse else PREFIX
+    setup = Setup(key + f"m64n256k{32 if sparse else 16}.f32.bf16.bf16", SETUP.a,
+                  dense("K", "128B", B_AT, 256, 16, 16), 65536)
+    kernel = setup.kernel(1)
+    line = next(t.strip() for t in kernel.ptx.splitlines() if "mma_async" in t)
+    text = kernel.ptx.replace(line, f"AGAIN: {line} wgmma.commit_group.sync.aligned; bra AGAIN;")
+    args = arguments(setup, 1, np.random.default_rng(), "normal")
+    with pytest.raises(LimitExceeded):
+        emulate(text, args, grid=1, block=128, dynamic_shared=kernel.dynamic_shared,
+                sanitize=False, schedule=schedule, executor=run_threaded, max_steps=1 << 16)
+
+
+def test_ever_new_descriptors_are_not_kept() -> None:
+    """A loop that gives every product another stride: right results, and bounded tables."""
+    kernel = SETUP.kernel(1)
+    line = next(t.strip() for t in kernel.ptx.splitlines() if "mma_async" in t)
+    b = "%rd" + line.rsplit("%rd", 1)[1].split(",")[0]
+    loop = ("{ .reg .pred %q; .reg .b32 %t; .reg .b64 %w; mov.u32 %t, 600; mov.u64 %w, " + b
+            + "; AGAIN: add.u64 %w, %w, 0x100000000; " + line.replace(f"{b},", "%w,")
+            + " sub.u32 %t, %t, 1; setp.ne.u32 %q, %t, 0; @%q bra AGAIN; }")
+    sizes: list[int] = []
+
+    def run(machine: Any, steps: int | None) -> None:
+        run_threaded(machine, steps)
+        sizes.extend(len(plan._kept) for plan in machine.warpgroups.tiles.values())
+
+    args = setup_args()
+    found = emulated(args, (line, loop), executor=run)
+    assert not found.findings
+    assert 0 < max(sizes) < 300
+    total = args[3]
+    for _ in range(600):
+        total = expected(SETUP, [*args[:3], total, args[4]])
+    assert (args[4] == total).all()

@@ -41,8 +41,8 @@ class Tile:
         return (self.start >> 4 | (self.lbo >> 4) << 16 | (self.sbo >> 4) << 32
                 | self.base_offset << 49 | CODES[self.swizzle] << 62)
 
-    def bit_address(self, mn: int, k: int, bits: int) -> int:
-        """The bit at which element (mn, k) lies, by the closed formula."""
+    def bit_address(self, mn: Any, k: Any, bits: int) -> Any:
+        """The bit at which element (mn, k) lies, by the closed formula; integers or arrays."""
         row, unit = ROW_BYTES[self.swizzle], 128 // bits
         if self.major == "K":
             chunk, inner = k // unit, row // 16
@@ -64,15 +64,11 @@ class Tile:
 def read_tile(image: NDArray[np.uint8], tile: Tile, mn: int, k: int, type_: str) -> NDArray[Any]:
     """[mn, k] words of an operand."""
     bits = formats.get(type_).bits
-    words = np.zeros((mn, k), formats.get(type_).dtype)
-    for i in range(mn):
-        for j in range(k):
-            at = tile.bit_address(i, j, bits)
-            if bits == 1:
-                words[i, j] = image[at // 8] >> at % 8 & 1
-            else:
-                words[i, j] = image[at // 8 : at // 8 + bits // 8].view(words.dtype)[0]
-    return words
+    at = tile.bit_address(np.arange(mn)[:, None], np.arange(k), bits)
+    if bits == 1:
+        return np.asarray(image[at // 8] >> at % 8 & 1)
+    raw = image[(at // 8)[..., None] + np.arange(bits // 8)]
+    return np.asarray(np.ascontiguousarray(raw).view(formats.get(type_).dtype)[..., 0])
 
 
 def dense(major: str, swizzle: str, start: int, mn: int, k: int, bits: int) -> Tile:

@@ -37,6 +37,8 @@ Queue: TypeAlias = tuple[str, int, int]
 
 #: Kinds of queues whose tasks are done in the order in which they were issued.
 _IN_ORDER = frozenset({"wgmma"})
+#: Operations in flight at once: what bounds the memory of a run that never waits.
+_MOST = 1 << 17
 
 
 @dataclass(slots=True)
@@ -137,7 +139,7 @@ class AsyncEngine:
 
     def issue_task(self, task: Task) -> None:
         """Queue, or do at once if the schedule says so."""
-        self.queue.add(task)
+        self._add(task)
         if self._at_once():
             self._advance(task)
 
@@ -172,11 +174,17 @@ class AsyncEngine:
 
     def issue(self, operation: Copy | Arrival) -> None:
         """Queue, or do at once if the schedule says so."""
-        self.queue.add(operation)
+        self._add(operation)
         if isinstance(operation, Copy):
             self._announce(operation)
         if self._at_once():
             self._finish_lanes(operation, operation.pending.copy())
+
+    def _add(self, operation: Operation) -> None:
+        """The oldest is finished where too many are in flight: a kernel may never wait."""
+        if len(self.queue) >= _MOST:
+            self._drain(self.queue.oldest())
+        self.queue.add(operation)
 
     def _announce(self, copy: Copy) -> None:
         """Bytes on their way are not uninitialised: reading them too early is another fault."""

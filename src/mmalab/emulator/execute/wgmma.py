@@ -24,7 +24,7 @@ from mmalab.emulator.execute.wgmma_checks import (
 )
 from mmalab.emulator.execute.wgmma_operands import SharedOperand
 from mmalab.emulator.execute.wgmma_plan import Plan, plan_of
-from mmalab.emulator.execute.wgmma_product import start, together
+from mmalab.emulator.execute.wgmma_product import start, tiles_of, together
 from mmalab.emulator.execute.wgmma_whole import issue_whole
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.state import pack
@@ -46,6 +46,9 @@ def _issue(lanes: Lanes) -> None:
         if name in plan.index and not (name == "a" and plan.a is not None)}
     named["scale_d"] = lanes.predicate(plan.index["scale_d"])
     check_defined(lanes, plan, named["scale_d"])
+    tiles = tiles_of(machine, lanes.site, plan)
+    if tiles is not None:
+        tiles.trim()
     with together(machine):
         whole = issue_whole(lanes, plan, named)
         _issue_parts(lanes, plan, named, np.nonzero(~whole & lanes.mask.any(axis=1))[0].tolist())

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "TilePlan", "run_apart", "tile_plan"]
 
+#: Descriptors of a site whose tables are kept from one instruction to the next.
+_TABLES = 256
 #: Bytes of a register of all lanes.
 _REGISTER = 128
 
@@ -51,6 +53,11 @@ class TilePlan:
     #: Tables by side and operand, with the operand: its id must stay its own.
     _kept: dict[tuple[str, int], tuple[SharedOperand, NDArray[np.uint32], int]] = field(
         default_factory=dict)
+
+    def trim(self) -> None:
+        """Forget tables if there are too many; only while no job is waiting to run."""
+        if len(self._kept) > _TABLES:
+            self._kept.clear()
 
     @property
     def d_pointer(self) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mmalab.emulator.execute.wgmma_checks import bounds_kept, judge
 from mmalab.emulator.execute.wgmma_plan import Plan
-from mmalab.emulator.execute.wgmma_product import start, tiles_of
+from mmalab.emulator.execute.wgmma_product import count, start, tiles_of
 from mmalab.emulator.execute.wgmma_tiles import TilePlan, run_apart
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.program import Site
@@ -51,7 +51,7 @@ def issue_whole(lanes: Lanes, plan: Plan, named: _Words) -> NDArray[np.bool_]:
     if jobs is None:
         return np.ones(len(rows), bool)
     if machine.schedule == "eager":
-        machine.counters["tensor.flops"] += plan.form.flops * len(firsts)
+        count(machine, plan, len(firsts), compiled=True)
         run_apart(tiles.tile, jobs)
     else:
         _start_each(machine, lanes.site, firsts, values)
