@@ -124,7 +124,7 @@ def play(steps):
     return races, sets.racy
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(operations(), min_size=2, max_size=14))
 def test_the_clocks_find_a_fault_exactly_when_the_sets_do(steps):
     """Agents, groups and fenced rows lose nothing and invent nothing."""

@@ -89,8 +89,8 @@ class Lifetimes:
             clocks = known.row(access.relation, access.cta, access.row)
             if access.mask & mask_of(clocks < access.clock):
                 self._exit_missed(cta, access.place)
-        for target in self._mbarriers.objects.values():
-            if target.owner != cta or not target.copies:
+        for target in self._mbarriers.of(cta):
+            if not target.copies:
                 continue
             if not self._mbarriers.protocol.check_announced(target):
                 continue

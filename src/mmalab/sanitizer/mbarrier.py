@@ -74,6 +74,8 @@ class Mbarriers:
         self._queues = queues
         self.protocol = MbarrierProtocol(world)
         self.objects: dict[tuple[int, int], Object] = {}
+        #: CTA -> addresses of its live objects.
+        self._live: dict[int, set[int]] = {}
         #: The agents' latest epochs of objects that ended.
         self._bases: dict[tuple[int, int], int] = {}
 
@@ -129,6 +131,7 @@ class Mbarriers:
         self.objects[owner, address] = Object(
             owner, address, count, count, event.site, self._agents.mbarrier(owner, address),
             self._bases.get((owner, address), 0), place, broken=not fits)
+        self._live.setdefault(owner, set()).add(address)
 
     def _check_room(self) -> None:
         each = RELATIONS * 2 * self._world.warps * LANES * 4 * _CLOCKS
@@ -141,20 +144,26 @@ class Mbarriers:
     def _end(self, target: Object) -> None:
         self._bases[target.owner, target.address] = target.epoch
         del self.objects[target.owner, target.address]
+        self._live[target.owner].discard(target.address)
 
     def retire(self, cta: int) -> None:
         """Nobody can reach the shared memory of this CTA any more."""
-        for target in [one for one in self.objects.values() if one.owner == cta]:
-            self._end(target)
+        for address in tuple(self._live.get(cta, ())):
+            self._end(self.objects[cta, address])
+        self._live.pop(cta, None)
+
+    def of(self, cta: int) -> list[Object]:
+        """The live objects in a CTA's shared memory."""
+        return [self.objects[cta, address] for address in sorted(self._live.get(cta, ()))]
 
     def stored(self, cta: int, warp: int, site: int, addresses: NDArray[np.int64], size: int,
                ) -> bool:
         """An ordinary store: does it hit a live mbarrier? Reports it if so."""
-        if not self.objects:
+        live = self._live.get(cta)
+        if not live:
             return False
         low, high = int(addresses.min()), int(addresses.max()) + size
-        near = [address for owner, address in self.objects
-                if owner == cta and low - 8 < address < high]
+        near = [address for address in live if low - 8 < address < high]
         if not near:
             return False
         words = {int(word) for word in
@@ -166,12 +175,10 @@ class Mbarriers:
 
     def copied_over(self, owner: int, starts: NDArray[np.int64], size: int, place: Place) -> None:
         """An asynchronous operation writes `size` bytes from each of the ascending `starts`."""
-        for (cta, address), target in self.objects.items():
-            if cta != owner:
-                continue
+        for address in self._live.get(owner, ()):
             at = int(np.searchsorted(starts, address + 7, "right")) - 1
             if at >= 0 and address < starts[at] + size:
-                self.protocol.overwritten(place, target)
+                self.protocol.overwritten(place, self.objects[owner, address])
                 return
 
     def advance(self, target: Object, phase: int) -> None:
