@@ -10,7 +10,7 @@ unit  even rows            odd rows
 16    cp.async of 16       cp.async of 16
 8     cp.async of 16       cp.async of 8
 4     cp.async of 8        cp.async of 4
-2     cp.async of 4        two neighbouring words a lane, two middle halves of which are stored
+2     cp.async of 4        one word a lane, whose upper half and the next lane's lower are stored
 ====  ===================  =======================================================================
 
 cp.async writes zeros for what its source size leaves out: the end of K, and lines past the edge.
@@ -35,8 +35,6 @@ __all__ = ["WARPS", "Gather"]
 
 #: Warps that fill, and arrive on a stage's full barrier.
 WARPS = GROUP // 32
-#: Rows whose words are loaded before the first is stored.
-_BATCH = 8
 
 
 @dataclass(slots=True)
@@ -57,6 +55,13 @@ class _Lines:
     place: Register
     source: Register
     left: Register
+    #: By words: the address of the word behind the line's 32, of the lane-th line.
+    behind: Register | None = None
+
+    @property
+    def passes(self) -> list[int]:
+        """The thread's lines, counted from its first."""
+        return [at * self.step for at in range(2 * self.count // self.step)]
 
 
 class Gather:
@@ -67,7 +72,8 @@ class Gather:
         self.b, self.problem, self.barriers = b, problem, barriers
         self.shared, self.pointers = shared, pointers
         self.thread = b.and_("b32", b.mov("u32", b.tid.x), GROUP - 1)
-        self.leads = b.setp("eq", "u32", b.and_("b32", self.thread, 31), 0)
+        self.lane = b.and_("b32", self.thread, 31)
+        self.leads = b.setp("eq", "u32", self.lane, 0)
         self.cursor, self.told = Cursor(b, barriers), Cursor(b, barriers)
         self.behind = max(problem.plan.stages - 1 - problem.plan.flight, 0)
         self.pending = b.mov("u32", 0)
@@ -88,7 +94,7 @@ class Gather:
         turned = b.shl("b32", b.and_("b32", line, 7), 4)
         place = b.mad_lo("u32", line, SLICE, b.xor("b32", byte, turned))
         return _Lines(name, offset, count, 0 if words else size, 2 * GROUP // chunks, line, byte,
-                      place, b.reg("u64"), b.reg("u32"))
+                      place, b.reg("u64"), b.reg("u32"), b.reg("u64") if words else None)
 
     # --- tiles ------------------------------------------------------------------------------------
 
@@ -100,22 +106,37 @@ class Gather:
             line = b.add("u32", first, lines.line)
             b.mad_wide("u32", place.line(b, line, size), problem.pitch,
                        self.pointers[lines.name], out=lines.source)
+            if lines.behind is not None:
+                below = b.mul_wide("u32", self.lane, lines.step * problem.pitch)
+                b.add("u64", lines.source, below, out=lines.behind)
             b.add("u64", lines.source, b.cvt("u64.u32", lines.byte), out=lines.source)
             b.sub("s32", b.mov("u32", size), line, out=lines.left)
         ahead = b.mov("u32", problem.pitch)
         with b.loop(problem.slices, unroll=False):
-            self.cursor.wait_empty()
-            stage = b.mad_lo("u32", self.cursor.stage, problem.plan.stage_bytes, self.shared)
-            for lines in self.lines:
-                self._copy(lines, stage, ahead)
-                b.add("u64", lines.source, SLICE, out=lines.source)
-            b.emit("cp.async.commit_group")
+            self._slice(ahead)
             b.sub("s32", ahead, SLICE, out=ahead)
-            self.cursor.advance()
-            b.add("u32", self.pending, 1, out=self.pending)
-            with b.when(b.setp("gt", "u32", self.pending, self.behind)):
-                b.emit("cp.async.wait_group", self.behind)
-                self._tell()
+
+    def _slice(self, ahead: Register) -> None:
+        """One slice; `ahead`: bytes from its first one to the end of a row."""
+        b = self.b
+        words = [self._load_words(lines, ahead) for lines in self.lines if lines.size == 0]
+        self.cursor.wait_empty()
+        stage = b.mad_lo("u32", self.cursor.stage, self.problem.plan.stage_bytes, self.shared)
+        for lines in self.lines:
+            if lines.size:
+                self._copy(lines, stage, ahead)
+        for lines, held in zip((x for x in self.lines if not x.size), words, strict=True):
+            self._store_words(lines, stage, *held)
+        for lines in self.lines:
+            for pointer in (lines.source, lines.behind):
+                if pointer is not None:
+                    b.add("u64", pointer, SLICE, out=pointer)
+        b.emit("cp.async.commit_group")
+        self.cursor.advance()
+        b.add("u32", self.pending, 1, out=self.pending)
+        with b.when(b.setp("gt", "u32", self.pending, self.behind)):
+            b.emit("cp.async.wait_group", self.behind)
+            self._tell()
 
     def _tell(self) -> None:
         """The oldest slice that nobody knows of has arrived."""
@@ -138,44 +159,57 @@ class Gather:
     # --- copies -----------------------------------------------------------------------------------
 
     def _copy(self, lines: _Lines, stage: Register, ahead: Register) -> None:
-        """One slice; `ahead`: bytes from its first one to the end of a row."""
+        """A slice of the even, or of the odd lines."""
         b = self.b
         to = b.add("u32", stage, lines.place)
         left = b.sub("s32", ahead, lines.byte)
-        passes = [at * lines.step for at in range(2 * lines.count // lines.step)]
-        if lines.size == 0:
-            self._by_words(lines, to, left, passes)
-            return
         size = b.min("s32", b.max("s32", left, 0), lines.size)
         opcode = f"cp.async.{'cg' if lines.size == 16 else 'ca'}.shared.global"
-        for at in passes:
+        for at in lines.passes:
             b.emit(opcode, b.at(to, lines.offset + at * SLICE),
                    b.at(lines.source, at * self.problem.pitch), lines.size,
                    self._inside(lines, at, size))
 
+    def _edge(self, lines: _Lines) -> bool:
+        return self.problem.edges[0 if lines.name == "a" else 1]
+
     def _inside(self, lines: _Lines, at: int, size: Register) -> Register:
         """The source size for a line that may lie past the edge."""
-        b, axis = self.b, 0 if lines.name == "a" else 1
-        if not self.problem.edges[axis]:
+        if not self._edge(lines):
             return size
+        b = self.b
         return b.selp("b32", size, 0, b.setp("gt", "s32", lines.left, at))
 
-    def _by_words(self, lines: _Lines, to: Register, left: Register, passes: list[int]) -> None:
-        """Odd lines that begin two bytes behind a word: the halves of two words make one."""
+    # Lane i of a warp needs values 2 i and 2 i + 1 of a line that begins two bytes behind a word:
+    # the upper half of word i and the lower half of word i + 1. Word 32 is lane 31's, and loaded by
+    # the lane that has the line's number. A row ends where a word does, so none is half inside.
+
+    def _load_words(self, lines: _Lines, ahead: Register) -> tuple[list[Register], Register]:
+        """Word i of each line, and of the lane-th line the last; zeros past the row's end."""
+        b, pitch = self.b, self.problem.pitch
+        valid = b.setp("gt", "s32", ahead, lines.byte)
+        words = [b.mov("b32", 0) for _ in lines.passes]
+        for at, word in zip(lines.passes, words, strict=True):
+            there = (b.setp("gt.and", "s32", lines.left, at, valid) if self._edge(lines)
+                     else valid)
+            with b.guard(there):
+                b.ld("global.nc.b32", b.at(lines.source, at * pitch - 2), out=word)
+        last, own = b.mov("b32", 0), b.setp("lt", "u32", self.lane, len(words))
+        more = b.setp("gt.and", "s32", ahead, SLICE, own)
+        line = b.mul_lo("u32", self.lane, lines.step)
+        more = b.setp("gt.and", "s32", lines.left, line, more)
+        with b.guard(more):
+            b.ld("global.nc.b32", b.at(lines.behind or lines.source, SLICE - 2), out=last)
+        return words, last
+
+    def _store_words(self, lines: _Lines, stage: Register, words: list[Register],
+                     last: Register) -> None:
         b = self.b
-        axis = 0 if lines.name == "a" else 1
-        first, second = (b.setp("gt", "s32", left, at) for at in (0, 2))
-        for start in range(0, len(passes), _BATCH):
-            batch = passes[start : start + _BATCH]
-            pairs = [(b.mov("b32", 0), b.mov("b32", 0)) for _ in batch]
-            for at, pair in zip(batch, pairs, strict=True):
-                for offset, valid, word in ((-2, first, pair[0]), (2, second, pair[1])):
-                    there = valid
-                    if self.problem.edges[axis]:
-                        there = b.setp("gt.and", "s32", lines.left, at, valid)
-                    with b.guard(there):
-                        b.ld("global.nc.b32", b.at(lines.source, at * self.problem.pitch + offset),
-                             out=word)
-            for at, (low, high) in zip(batch, pairs, strict=True):
-                b.st("shared.b32", b.at(to, lines.offset + at * SLICE),
-                     b.prmt("b32", low, high, 0x5432))
+        to = b.add("u32", stage, lines.place)
+        ends = b.setp("eq", "u32", self.lane, 31)
+        for number, (at, word) in enumerate(zip(lines.passes, words, strict=True)):
+            other = b.shfl("down.b32", word, 1, 31, -1)
+            behind = b.shfl("idx.b32", last, number, 31, -1)
+            upper = b.selp("b32", behind, other, ends)
+            b.st("shared.b32", b.at(to, lines.offset + at * SLICE),
+                 b.prmt("b32", word, upper, 0x5432))

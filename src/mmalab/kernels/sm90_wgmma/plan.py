@@ -30,8 +30,8 @@ _RESERVED = 1024
 #: How C is written.
 STORES = ("permuted", "staged", "direct")
 _COPIES = ("tma", "threads")
-#: The same where threads gather the operands.
-_GATHERING = (56, 224)
+#: The same where threads gather the operands, and where they gather them by words.
+_GATHERING, _BY_WORDS = (56, 224), (104, 200)
 _WHERE = "mmalab.kernels.sm90_wgmma"
 _SCHEDULES = ("cooperative", "pingpong")
 #: Registers of a thread (producer, consumer) by consumer groups, from accumulators on.
@@ -150,12 +150,15 @@ class Plan:
         return self.part or self.tile[1]
 
     def registers_for(self, accumulators: int, *,
-                      gathered: bool = False) -> tuple[int, int] | None:
-        """Registers of a thread that fills and of one that multiplies; None: as launched."""
+                      gathered: int = 0) -> tuple[int, int] | None:
+        """Registers of a thread that fills and of one that multiplies; None: as launched.
+
+        `gathered`: bytes that rows are aligned to which threads gather, 0 for TMA.
+        """
         if self.groups not in _REGISTERS:
             return None
         if gathered and self.groups == 2:
-            return _GATHERING
+            return _GATHERING if gathered > 2 else _BY_WORDS
         return next(pair for least, pair in _REGISTERS[self.groups] if accumulators >= least)
 
     # --- shared memory ----------------------------------------------------------------------------

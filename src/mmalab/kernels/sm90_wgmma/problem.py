@@ -248,7 +248,8 @@ class Problem:
     @property
     def registers(self) -> tuple[int, int] | None:
         """Registers of a thread that fills and of one that multiplies; None: as launched."""
-        return self.plan.registers_for(self.accumulators, gathered=self.gathered)
+        return self.plan.registers_for(self.accumulators,
+                                       gathered=self.unit if self.gathered else 0)
 
     # --- arguments --------------------------------------------------------------------------------
 
