@@ -152,6 +152,19 @@ def test_other_instruction_in_one_warp() -> None:
     assert codes(run) == ["divergent-collective"]
 
 
+@pytest.mark.parametrize("first", ["sparse", "dense"])
+def test_sparse_and_dense_in_one_warpgroup(first: str) -> None:
+    """Told as a divergent collective; what the first warp says is done."""
+    line = next(t.strip() for t in SETUP.kernel(1).ptx.splitlines() if "mma_async" in t)
+    sparse = line.replace("mma_async.", "mma_async.sp.").replace("k16", "k32").replace(
+        ", %p", ", %t, 0, %p")
+    own, other = (sparse, line) if first == "sparse" else (line, sparse)
+    change = ("{ .reg .pred %q; .reg .b32 %t; mov.u32 %t, %tid.x;"
+              " setp.lt.u32 %q, %t, 64; mov.u32 %t, 0x44444444; @%q bra OTHER;\n"
+              f" {other}\n bra.uni BOTH; OTHER:\n {own}\n BOTH: }}")
+    assert "divergent-collective" in codes(emulated(setup_args(), (line, change)))
+
+
 def test_guard_that_differs_between_lanes() -> None:
     """``.aligned``: half of a warp is not enough."""
     line = next(t.strip() for t in SETUP.kernel(1).ptx.splitlines() if "mma_async" in t)

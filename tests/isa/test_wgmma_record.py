@@ -48,6 +48,14 @@ def test_every_type_is_in_the_record(record: Any) -> None:
     assert len(seen["K"]) == 41
 
 
+def test_first_ptx_versions() -> None:
+    """What ptxas says: sparse products from 8.2, mixed signs of integers from 8.4."""
+    head = "wgmma.mma_async{}.sync.aligned.m64n8k{}.s32.{}"
+    for sparse, k, types, version in (("", 32, "s8.s8", (8, 0)), ("", 32, "s8.u8", (8, 4)),
+                                      (".sp", 64, "u8.u8", (8, 2)), (".sp", 64, "u8.s8", (8, 4))):
+        assert isa.find(head.format(sparse, k, types)).ptx == version
+
+
 def test_every_n_of_four_types(record: Any) -> None:
     """What one N shows holds for the others: four types ran at all of theirs."""
     ran = {case["kernel"].split(" ")[2] for case in record["cases"]

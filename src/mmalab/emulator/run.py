@@ -63,7 +63,7 @@ __all__ = ["Run", "emulate"]
 ListenerFactory = Callable[[Program, LaunchShape], Listener]
 _COUNTERS = ("instructions", "shared.wavefronts", "shared.wavefronts.ideal", "global.bytes.read",
              "global.bytes.written", "tensor.flops", "tmem.columns.peak", "barrier.waits")
-_MATRIX = frozenset({"mma.sync", "mma.sp", "wmma.mma", "wgmma.mma_async"})
+_MATRIX = frozenset({"mma.sync", "mma.sp", "wmma.mma"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def element_offsets(operand: SharedOperand) -> NDArray[np.int64]:
 
 def tile_plan(machine: Machine, plan: Plan, unit: Unit) -> TilePlan | None:
     """The tables of a site; None where no compiled code does its product."""
-    if plan.form.sparsity is not None or machine.numerics != "exact" or not has_tile(unit):
+    if plan.form.sparsity is not None or not has_tile(unit):
         return None
     fragment, stride = plan.form.fragments["D"], _REGISTER * machine.state.r.shape[1]
     tile = _tile(unit, plan.shape[2], plan.shape[1])
