@@ -34,7 +34,7 @@ $(VENV)/ready: pyproject.toml
 	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer with venv is needed" >&2; exit 2; }
 	@[ -x $(PY) ] || { echo "setting up $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@$(PIP) --upgrade 'pip>=25.1'
-	@$(PIP) --editable '.[toolchain]'
+	@$(PIP) --editable '.[toolchain,report]'
 	@touch $@
 
 $(VENV)/ready-test: $(VENV)/ready

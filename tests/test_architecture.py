@@ -33,6 +33,7 @@ ROWS = {
     "kernels": 6,
     "claims": 7,
     "bench": 7,
+    "report": 8,
     "cli": 9, "__main__": 10,
 }
 #: Imports inside functions: whole packages whose start-up is what a user waits for, and optional
@@ -40,6 +41,7 @@ ROWS = {
 LATE_PACKAGES = {"cli"}
 LATE_MODULES = {
     "device": {"cuda", "pynvml"},
+    "report": {"jinja2"},
     "numerics": {"llvmlite"},  # loading LLVM takes longer than most answers
 }
 #: Packages that `import mmalab` must not load.

@@ -45,6 +45,7 @@ VERBS: dict[str, str] = {
     "gemm": "Run a matrix product with a kernel of ours.",
     "bench": "Time our kernels on the GPU against the best of cublasLt.",
     "claims": "The claims of two articles, run again: their value, ours, the verdict.",
+    "report": "One self-contained HTML page of all of it, with figures and an explorer.",
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import typer
 
-from mmalab.cli import tour_hopper, tour_steps
+from mmalab.cli import tour_hopper, tour_report, tour_steps
 from mmalab.cli.output import Json, print_json
 from mmalab.errors import MmalabError, ToolError
 
@@ -36,6 +36,7 @@ STEPS: tuple[tuple[str, Step], ...] = (
     ("a planted bug, caught", tour_steps.planted_bug),
     ("Hopper on the CPU: TMA, mbarriers, wgmma", tour_hopper.matmul),
     ("Hopper's faults, where a GPU hangs or lies", tour_hopper.faults),
+    ("the report", tour_report.page),
 )
 
 

@@ -1,0 +1,89 @@
+"""What chips add up: accumulator widths and errors by chip and format, computed by the units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mmalab.numerics import chain_error, probe
+from mmalab.report.charts import Axis, Bar, Dot, bars, dots
+from mmalab.report.figure import Evidence, Figure, Table
+
+__all__ = ["CHAIN_K", "bits", "errors"]
+
+#: Products of each sum in the error table, as in both articles' experiments.
+CHAIN_K = 4096
+#: Two doublings of article A's sums and one chain of 1/64 of them take a second together.
+_OUTPUTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    name: str
+    unit: str
+    promote: int | None = None
+
+
+_ROWS = (
+    _Row("Ada mma.sync BF16", "sm_89.mma.bf16.f32"),
+    _Row("Ada mma.sync FP16, FP16 sums", "sm_89.mma.f16.f16"),
+    _Row("Ada mma.sync E4M3", "sm_89.mma.e4m3.f32"),
+    _Row("Ada E4M3, promoted every 64", "sm_89.mma.e4m3.f32", 64),
+    _Row("Hopper wgmma BF16", "sm_90.wgmma.bf16.f32"),
+    _Row("Hopper wgmma TF32", "sm_90.wgmma.tf32.f32"),
+    _Row("Hopper wgmma E4M3", "sm_90.wgmma.e4m3.f32"),
+    _Row("Hopper E4M3, promoted every 128", "sm_90.wgmma.e4m3.f32", 128),
+    _Row("Hopper mma.sync E4M3 (as FP16)", "sm_90.mma.e4m3.f32"),
+    _Row("Blackwell tcgen05 BF16", "sm_100.tcgen05.bf16.f32"),
+    _Row("Blackwell tcgen05 E4M3", "sm_100.tcgen05.e4m3.f32"),
+)
+_PROBED = ("sm_70.mma.f16.f32", "sm_80.mma.bf16.f32", "sm_89.mma.bf16.f32", "sm_89.mma.e4m3.f32",
+           "sm_90.wgmma.bf16.f32", "sm_90.wgmma.e4m3.f32", "sm_90.mma.e4m3.f32",
+           "sm_100.tcgen05.e4m3.f32", "sm_120.mma.e4m3.f32")
+_MODEL = Evidence("computed here", "bit-exact units of mmalab.numerics")
+_CHECKED = Evidence("measured", "the units of sm_90 equal one NVIDIA H200 in every recorded bit "
+                                "(records/h200/wgmma_equality.json, equality.json)")
+
+
+def bits() -> Figure:
+    """The accumulator probe: the largest 2^e that keeps a 1 added to it."""
+    found = [(name, probe(name)) for name in _PROBED]
+
+    def draw(width: int) -> str:
+        return bars(width, "significant bits that accumulators keep", [
+            Bar(name.removesuffix(".f32"), row.bits, f"{row.bits} bits",
+                "warn" if row.bits < 20 else "soft") for name, row in found])
+
+    return Figure(
+        "accumulator-bits", "How many bits an FP32 accumulator keeps",
+        "The accumulator holds 2^e and one product of 1 x 1 is added. FP8 on Ada, and wgmma's FP8 "
+        "on Hopper, forget the 1 beside 2^14; the same instruction name on another chip does not.",
+        draw,
+        Table(("unit", "largest e", "bits", "then"),
+              tuple((name, row.exponent, row.bits, row.lost) for name, row in found)),
+        (_MODEL, _CHECKED), "mmalab numerics probe --unit sm_90.wgmma.e4m3.f32", "A, step 5")
+
+
+def errors() -> Figure:
+    """Error of the sums, without the rounding of inputs, for the usual experiment."""
+    found = [(row, chain_error(row.unit, CHAIN_K, promote_every=row.promote, outputs=_OUTPUTS))
+             for row in _ROWS]
+    ticks = (1e-8, 1e-6, 1e-4, 1e-2)
+
+    def draw(width: int) -> str:
+        return dots(width, "relative RMS error of the sums", [
+            Dot(row.name, e.from_sums, f"{e.from_sums:.1e}", e.from_sums, e.from_sums,
+                "warn" if e.from_sums > 1e-4 else "accent") for row, e in found],
+            Axis(ticks, f"relative RMS error from the sums, K = {CHAIN_K:,}", log=True,
+                 write="{:.0e}".format, low=4e-9, high=2e-2))
+
+    return Figure(
+        "errors", "What the sums cost, by chip and format",
+        f"Uniform [-1, 1) operands, {CHAIN_K:,} products a sum, against the FP64 sum of the same "
+        "rounded operands. FP8 with a short accumulator is a hundred times worse than BF16 until "
+        "partial sums are promoted to FP32.",
+        draw,
+        Table(("unit", "promoted every", "from the sums", "total, inputs too", "bias"),
+              tuple((row.unit, row.promote or "", e.from_sums, e.total, e.bias)
+                    for row, e in found)),
+        (_MODEL, _CHECKED),
+        f"mmalab numerics error --unit sm_90.wgmma.e4m3.f32 --k {CHAIN_K}", "A, step 5", wide=True)
