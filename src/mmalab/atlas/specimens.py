@@ -55,13 +55,15 @@ _POINTERS = frozenset({"cvta", "mapa", "getctarank", "stacksave", "stackrestore"
 @dataclass(frozen=True, slots=True)
 class Specimen:
     """One spelling with operands. `name` is the opcode, with its operands where the form has
-    further lists; `registers` the highest register of each file."""
+    further lists; `registers` the highest register of each file; `family` that of the form, with
+    the kind of a tcgen05."""
 
     name: str
     opcode: str
     text: str
     frame: Frame
     registers: tuple[tuple[str, int], ...]
+    family: str = ""
 
     @property
     def group(self) -> str:
@@ -93,13 +95,15 @@ def specimens_of(opcode: str) -> tuple[Specimen, ...]:
     parts = tuple(opcode.split(".")[1:])
     modifiers = row.match(parts) or row.match_any_order(parts) or {}
     spelling = _Spelling(opcode, row.family, modifiers)
+    family = f"{row.family} {modifiers.get('kind', '')}".rstrip()
     found: dict[str, Specimen] = {}
     for listed in (row.operands(modifiers), *row.others(modifiers)):
         for specs in dict.fromkeys((tuple(s for s in listed if not s.optional), listed)):
             text = _instruction(spelling, specs)
             if text not in found:
                 name = opcode if not found else f"{opcode} {_shape(specs)}".rstrip()
-                found[text] = Specimen(name, opcode, text, _frame(spelling), _registers(text))
+                found[text] = Specimen(name, opcode, text, _frame(spelling), _registers(text),
+                                       family)
     return tuple(found.values())
 
 

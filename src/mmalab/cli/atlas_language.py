@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mmalab import isa
 from mmalab.atlas import (
     Answer,
     coverage,
@@ -56,16 +55,9 @@ def _plain_answers(answers: Sequence[Answer]) -> Iterator[dict[str, Any]]:
 def _by_family(answers: Sequence[Answer]) -> Grid:
     counts: Counter[tuple[str, str, str]] = Counter()
     for a in answers:
-        counts[isa_family(a), a.toolkit, str(TargetSet(a.targets))] += 1
+        counts[a.specimen.family, a.toolkit, str(TargetSet(a.targets))] += 1
     return Grid(("family", "ptxas", "spellings", "targets"),
                 [(family, toolkit, n, names) for (family, toolkit, names), n in counts.items()])
-
-
-def isa_family(answer: Answer) -> str:
-    """The family of an answer's form, a kind of tcgen05 apart."""
-    form = isa.find(answer.specimen.opcode)
-    kind = form.modifiers.get("kind", "")
-    return f"{form.family} {kind}".rstrip()
 
 
 def _each(answers: Sequence[Answer], asked: Asked) -> Grid:
