@@ -112,21 +112,12 @@ def build(text: str, target: str, toolkit: str, *, opt_level: int = 3,
     return Build(toolkit, target, cubin)
 
 
-def build_many(jobs: Mapping[str, tuple[str, str, str]], *, read: bool = False
-               ) -> dict[str, Build]:
-    """Many builds by name, (text, target, release) each, as many at a time as there are cores.
-
-    With `read`, what was accepted is disassembled too: both are other programs, for which threads
-    wait.
+def build_many(jobs: Mapping[str, tuple[str, str, str]]) -> dict[str, Build]:
+    """Many builds by name, (text, target, release) each, as many at a time as there are cores:
+    ptxas is another program, for which threads wait.
     """
-    def made(job: tuple[str, str, str]) -> Build:
-        tried = build(*job)
-        if read and tried.cubin is not None:
-            len(tried.cubin.sass)
-        return tried
-
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return dict(zip(jobs, pool.map(made, jobs.values()), strict=True))
+        return dict(zip(jobs, pool.map(lambda job: build(*job), jobs.values()), strict=True))
 
 
 def builds(text: str, target: str, *, opt_level: int = 3,

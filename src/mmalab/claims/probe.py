@@ -10,11 +10,13 @@ the column count is written, what is left out.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from mmalab.atlas import probe
 
-__all__ = ["BLOCK_KINDS", "KINDS", "WARPGROUP", "WARP_MMA", "Probe", "body", "tensor_copy"]
+__all__ = ["BLOCK_KINDS", "KINDS", "WARPGROUP", "WARP_MMA", "Probe", "body", "tensor_copy",
+           "warp_kernels"]
 
 #: Kinds without scale factors; scaled kinds with the scale vector's size.
 KINDS = ("f16", "tf32", "f8f6f4", "i8")
@@ -142,3 +144,34 @@ def tensor_copy(dimensions: int) -> str:
             f"::bytes [tile], [%rd1, {{{coordinates}}}], [done];")
     return body(["mov.u32 %r1, 0;", load], version="8.0", target="sm_90a",
                 shared=(".align 128 .b8 tile[128]", ".align 8 .b64 done[1]"))
+
+
+def warp_kernels() -> dict[str, str]:
+    """One warp's instructions, a kernel each: products of six types, ldmatrix, cp.async."""
+    product = "m16n8k16.row.col.f32.f16.f16.f32"
+    f16 = WARP_MMA
+    half = f16.replace("f32.f16.f16.f32 {%f0, %f1, %f2, %f3}", "f16.f16.f16.f16 {%r8, %r9}")
+    half = half.replace("{%f0, %f1, %f2, %f3};", "{%r8, %r9};").replace(
+        "st.global.f32 [%rd1+0], %f0;", "st.global.v2.b32 [%rd1], {%r8, %r9};")
+    fp8 = _later(f16.replace(product, "m16n8k32.row.col.f32.e4m3.e4m3.f32"), "8.4", "sm_89")
+    s8 = f16.replace(product, "m16n8k32.row.col.s32.s8.s8.s32")
+    s8 = s8.replace("{%f0, %f1, %f2, %f3}", "{%r8, %r9, %r10, %r11}")
+    s8 = re.sub(r"st\.global\.f32 (\[[^]]*\]), %f(\d)",
+                lambda m: f"st.global.u32 {m[1]}, %r{8 + int(m[2])}", s8)
+    fp4 = f16.replace(product, "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32"
+                               ".e2m1.e2m1.f32.ue4m3")
+    fp4 = _later(fp4.replace("{%f0, %f1, %f2, %f3};",
+                             "{%f0, %f1, %f2, %f3}, %r6, {0, 0}, %r7, {0, 0};"), "8.7", "sm_120a")
+    ldmatrix = body(["mov.u32 %r1, tile;",
+                     "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r5, %r6, %r7}, [%r1];",
+                     "st.global.v4.b32 [%rd1], {%r4, %r5, %r6, %r7};"],
+                    version="7.0", target="sm_80", shared=(".align 16 .b8 tile[512]",))
+    copy = body(["mov.u32 %r1, tile;", "cp.async.cg.shared.global [%r1], [%rd1], 16;",
+                 "cp.async.wait_all;"], version="7.0", target="sm_80",
+                shared=(".align 16 .b8 tile[16]",))
+    return {"f16": f16, "bf16": f16.replace("f16.f16.f32", "bf16.bf16.f32"), "f16.f16": half,
+            "e4m3": fp8, "s8": s8, "nvfp4": fp4, "ldmatrix": ldmatrix, "cp.async": copy}
+
+
+def _later(text: str, version: str, target: str) -> str:
+    return text.replace(".version 7.0", f".version {version}").replace("sm_80", target)

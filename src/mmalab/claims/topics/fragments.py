@@ -19,7 +19,7 @@ from mmalab.claims.assembled import builds, by_compilers
 from mmalab.claims.compare import derived, emulated, equal, measured, same
 from mmalab.claims.emulated import held, integers, run
 from mmalab.claims.model import Answer, Statement, answer
-from mmalab.claims.probe import WARP_MMA, body
+from mmalab.claims.probe import WARP_MMA, body, warp_kernels
 from mmalab.claims.records import EQUALITY, equality_mismatches
 from mmalab.claims.registry import claim
 from mmalab.kernels import sm80_mma
@@ -254,8 +254,7 @@ def _wmma_types(_said: Statement) -> Answer:
 @claim("A-034")
 def _fp8_needs_mma(_said: Statement) -> Answer:
     form = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"
-    text = WARP_MMA.replace("m16n8k16", "m16n8k32").replace("f32.f16.f16.f32", "f32.e4m3.e4m3.f32")
-    text = text.replace(".version 7.0", ".version 8.4").replace("sm_80", "sm_89")
+    text = warp_kernels()["e4m3"]
     chips = ("sm_89", "sm_90a", "sm_100a", "sm_120a")
     refused = [f"{release} {chip}" for chip in chips for release, tried
                in builds(text, chip).items() if not tried.accepted]

@@ -11,11 +11,12 @@ from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 
-from mmalab.claims.assembled import build, builds, by_compilers, newest
+from mmalab.claims.assembled import build, builds, by_compilers, newest, releases
 from mmalab.claims.compare import compiled, derived, equal, near, same, within
 from mmalab.claims.model import Answer, Statement, answer
-from mmalab.claims.probe import WARP_MMA, body
+from mmalab.claims.probe import WARP_MMA, warp_kernels
 from mmalab.claims.registry import claim
+from mmalab.claims.together import read_together
 from mmalab.kernels import sm80_mma
 from mmalab.toolchain import Loop
 
@@ -89,35 +90,20 @@ def _one_to_one(_said: Statement) -> Answer:
                   command="mmalab asm src/mmalab/claims/tiled.ptx --target sm_89")
 
 
-_LDMATRIX = body(["mov.u32 %r1, tile;",
-                  "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r5, %r6, %r7}, [%r1];",
-                  "st.global.v4.b32 [%rd1], {%r4, %r5, %r6, %r7};"],
-                 version="7.0", target="sm_80", shared=(".align 16 .b8 tile[512]",))
-_COPY = body(["mov.u32 %r1, tile;", "cp.async.cg.shared.global [%r1], [%rd1], 16;",
-              "cp.async.wait_all;"], version="7.0", target="sm_80",
-             shared=(".align 16 .b8 tile[16]",))
-_HALF = WARP_MMA.replace("f32.f16.f16.f32 {%f0, %f1, %f2, %f3}", "f16.f16.f16.f16 {%r8, %r9}")
-_HALF = _HALF.replace("{%f0, %f1, %f2, %f3};", "{%r8, %r9};").replace(
-    "st.global.f32 [%rd1+0], %f0;", "st.global.v2.b32 [%rd1], {%r8, %r9};")
-_FP8 = WARP_MMA.replace("m16n8k16", "m16n8k32").replace("f32.f16.f16.f32", "f32.e4m3.e4m3.f32")
-_FP8 = _FP8.replace(".version 7.0", ".version 8.4").replace("sm_80", "sm_89")
-#: Instruction of each claim, and a word of its SASS that finds it.
-_SPELLINGS = {
-    "A-089": (_LDMATRIX, "LDSM"),
-    "A-090": (WARP_MMA.replace("f16.f16", "bf16.bf16"), "HMMA"),
-    "A-091": (_COPY, "LDGSTS"),
-    "A-092": (_HALF, "HMMA"),
-}
+#: Kernel of each claim, and how the instruction begins that it is about.
+_SPELLINGS = {"A-089": ("ldmatrix", "LDSM"), "A-090": ("bf16", "HMMA"),
+              "A-091": ("cp.async", "LDGSTS"), "A-092": ("f16.f16", "HMMA")}
+_CHIPS = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 
 
 @claim("A-089", "A-090", "A-091", "A-092")
 def _spelling(said: Statement) -> Answer:
     """Every chip from Ampere to Blackwell that has it, every compiler."""
-    text, opcode = _SPELLINGS[said.id]
-    found = {f"{release} {chip}": next(op for op in tried.opcodes if op.startswith(opcode))
-             for chip in ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
-             for release, tried in builds(text, chip).items()}
-    return answer(sorted(set(found.values())), by_compilers("sm_80 sm_89 sm_90a sm_100a sm_120a"),
+    kernel, opcode = _SPELLINGS[said.id]
+    found = {f"{release} {chip}": next(op for op in read_together(
+        warp_kernels(), chip, release)[kernel].opcodes if op.startswith(opcode))
+        for chip in _CHIPS for release in releases()}
+    return answer(sorted(set(found.values())), by_compilers(" ".join(_CHIPS)),
                   must={f"{where}: {said.value}": word == said.value
                         for where, word in found.items() if "sm_89" in where},
                   should={"on other chips too": set(found.values()) == {said.value}})
@@ -126,15 +112,15 @@ def _spelling(said: Statement) -> Answer:
 @claim("A-093")
 def _fp8_spelling(said: Statement) -> Answer:
     """On the article's chip; Hopper and data-centre Blackwell have no such instruction."""
-    found = {chip: {release: sorted(set(tried.matrix)) for release, tried
-                    in builds(_FP8, chip).items()}
-             for chip in ("sm_89", "sm_90a", "sm_100a", "sm_120a")}
+    found = {chip: {release: sorted({line.split(maxsplit=1)[0] for line in read_together(
+        warp_kernels(), chip, release)["e4m3"].products}) for release in releases()}
+        for chip in _CHIPS[1:]}
     plain = {release: [word.replace(".ROW", "").replace(".COL", "") for word in words]
              for release, words in found["sm_89"].items()}
     rewritten = [chip for chip, rows in found.items()
                  if all(word.startswith("HMMA") for words in rows.values() for word in words)]
     return answer({chip: rows[newest()] for chip, rows in found.items()},
-                  by_compilers("sm_89 sm_90a sm_100a sm_120a"),
+                  by_compilers(" ".join(_CHIPS[1:])),
                   must={f"{release} sm_89: {said.value}": words == [said.value]
                         for release, words in plain.items()},
                   unchecked=f"other chips: {' and '.join(rewritten)} unpack FP8 to FP16 and run "

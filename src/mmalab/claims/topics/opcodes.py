@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -11,7 +12,6 @@ from mmalab.claims.assembled import (
     ARTICLE,
     Build,
     build,
-    build_many,
     builds,
     by_compilers,
     highest_ptx,
@@ -21,8 +21,9 @@ from mmalab.claims.assembled import (
 )
 from mmalab.claims.compare import derived, same
 from mmalab.claims.model import Answer, Evidence, Statement, answer, out_of_reach
-from mmalab.claims.probe import BLOCK_KINDS, KINDS, WARP_MMA, Probe, body
+from mmalab.claims.probe import BLOCK_KINDS, KINDS, Probe, body, warp_kernels
 from mmalab.claims.registry import claim
+from mmalab.claims.together import Read, read_together
 
 #: Chips with Tensor Memory whose own targets are assembled.
 CHIPS = ("sm_100a", "sm_103a", "sm_107a", "sm_110a")
@@ -31,12 +32,6 @@ CHIPS = ("sm_100a", "sm_103a", "sm_107a", "sm_110a")
 def product(tried: Build) -> str:
     """The machine instruction of the probe's product, as text."""
     return next(i.text for i in tried.made.sass if i.matrix)
-
-
-def by_chip(probe: Probe) -> dict[str, dict[str, str]]:
-    """Opcode of the product by chip and release; ptxas's words where it refuses."""
-    return {chip: {release: next(iter(tried.matrix)) if tried.accepted else tried.message
-                   for release, tried in builds(probe.text(), chip).items()} for chip in CHIPS}
 
 
 @lru_cache(maxsize=1)
@@ -54,16 +49,30 @@ def variations() -> dict[str, Probe]:
     return found
 
 
+def sweep(chip: str, release: str) -> Mapping[str, Read]:
+    """Every variation on a chip by one release."""
+    return read_together({name: probe.text() for name, probe in variations().items()}, chip,
+                         release)
+
+
+def by_chip(name: str) -> dict[str, dict[str, str]]:
+    """Opcode of a variation by chip and release; ptxas's words where it refuses."""
+    return {chip: {release: _opcode_of(sweep(chip, release)[name])
+                   for release in releases() if chip in targets(release)} for chip in CHIPS}
+
+
+def _opcode_of(read: Read) -> str:
+    return read.products[0].split(maxsplit=1)[0] if read.products else read.message
+
+
 @lru_cache(maxsize=1)
 def all_products() -> dict[str, str]:
-    """The machine instruction of every variation that the article's release and the newest accept,
-    on every chip.
+    """The machine instruction of every variation that is accepted, on every chip, by the article's
+    release and the newest.
     """
-    jobs = {f"{name} {chip} {release}": (probe.text(), chip, release)
-            for name, probe in variations().items() for chip in CHIPS
-            for release in (ARTICLE, newest()) if chip in targets(release)}
-    return {what: product(tried) for what, tried in build_many(jobs, read=True).items()
-            if tried.accepted}
+    return {f"{name} {chip} {release}": line for chip in CHIPS
+            for release in (ARTICLE, newest()) if chip in targets(release)
+            for name, read in sweep(chip, release).items() for line in read.products}
 
 
 def _swept(what: str = "") -> Evidence:
@@ -167,12 +176,10 @@ def _three_states(said: Statement) -> Answer:
                             ok for row in taken.values() for ok in row.values())})
 
 
-#: Claims of the table of opcodes (an image): generated here.
+#: Claims of the table of opcodes (an image), and the variation of each: generated here.
 _TABLE = {
-    "B-071": Probe(kind="f16"), "B-072": Probe(kind="tf32"), "B-073": Probe(kind="f8f6f4"),
-    "B-074": Probe(kind="i8"), "B-075": Probe(kind="mxf8f6f4", scale="1X"),
-    "B-076": Probe(kind="mxf4", scale="2X"), "B-077": Probe(kind="mxf4nvf4", scale="4X"),
-    "B-078": Probe(kind="mxf4nvf4", scale="2X"),
+    "B-071": "f16", "B-072": "tf32", "B-073": "f8f6f4", "B-074": "i8", "B-075": "mxf8f6f4 1X",
+    "B-076": "mxf4 2X", "B-077": "mxf4nvf4 4X", "B-078": "mxf4nvf4 2X",
 }
 
 
@@ -199,13 +206,11 @@ def _opcode(said: Statement) -> Answer:
 
 @claim("B-079")
 def _modifiers(said: Statement) -> Answer:
-    base = product(build(Probe().text(), "sm_100a", newest())).split()[0]
-    probes = {".sp": Probe(sparse=True), ".ws": Probe(stationary=True),
-              ".cta_group::2": Probe(group=2), ".ashift": Probe(shifted=True)}
+    base = _opcode_of(sweep("sm_100a", newest())["f16"])
     ours = {}
-    for name, probe in probes.items():
-        words = {product(tried).split()[0].removeprefix(base)
-                 for tried in builds(probe.text(), "sm_100a").values()}
+    for name in said.value:
+        words = {_opcode_of(sweep("sm_100a", release)[f"f16 {name}"]).removeprefix(base)
+                 for release in releases()}
         ours[name] = " ".join(sorted(words)) or "no suffix"
     both = Probe(stationary=True, group=2)
     return answer(ours, by_compilers(),
@@ -217,9 +222,8 @@ def _modifiers(said: Statement) -> Answer:
 @claim("B-080")
 def _table_is_measured(_said: Statement) -> Answer:
     """The whole table once more, by every release: no opcode differs."""
-    home = {name: {release: tried.matrix[0] for release, tried
-                   in builds(probe.text(), "sm_100a").items() if tried.accepted}
-            for name, probe in variations().items()}
+    home = {name: {release: _opcode_of(sweep("sm_100a", release)[name]) for release in releases()
+                   if sweep("sm_100a", release)[name].products} for name in variations()}
     differ = [name for name, row in home.items() if len(set(row.values())) > 1]
     table = {name: next(iter(row.values()), "not accepted") for name, row in home.items()}
     return answer(table, by_compilers(what=f"{len(home)} variations"),
@@ -243,40 +247,17 @@ def _never_those(_said: Statement) -> Answer:
                   unchecked="those four are what mma.sync becomes on sm_120a")
 
 
-def _warp_products() -> dict[str, str]:
-    """One mma.sync for each of the four names: PTX by the name it has where it exists."""
-    fp8 = WARP_MMA.replace("m16n8k16", "m16n8k32").replace("f32.f16.f16.f32", "f32.e4m3.e4m3.f32")
-    fp8 = fp8.replace(".version 7.0", ".version 8.4").replace("sm_80", "sm_89")
-    s8 = WARP_MMA.replace("m16n8k16", "m16n8k32").replace("f32.f16.f16.f32", "s32.s8.s8.s32")
-    s8 = re.sub(r"\{%f0, %f1, %f2, %f3\}", "{%r8, %r9, %r10, %r11}", s8)
-    s8 = re.sub(r"st\.global\.f32 (\[[^]]*\]), %f(\d)",
-                lambda m: f"st.global.u32 {m[1]}, %r{8 + int(m[2])}", s8)
-    fp4 = WARP_MMA.replace(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
-        "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1"
-        ".f32.ue4m3").replace("{%f0, %f1, %f2, %f3};",
-                              "{%f0, %f1, %f2, %f3}, %r6, {0, 0}, %r7, {0, 0};")
-    fp4 = fp4.replace(".version 7.0", ".version 8.7").replace("sm_80", "sm_120a")
-    return {"HMMA": WARP_MMA, "QMMA": fp8, "IMMA": s8, "OMMA": fp4}
-
-
-@lru_cache(maxsize=1)
-def warp_opcodes() -> dict[str, dict[str, list[str]]]:
-    """Matrix opcodes of the four by chip, newest release; empty where there is none."""
-    chips = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
-    found: dict[str, dict[str, list[str]]] = {}
-    for name, text in _warp_products().items():
-        for chip in chips:
-            tried = build(text, chip, newest())
-            found.setdefault(name, {})[chip] = (
-                sorted({word.split(".")[0] for word in tried.matrix}) if tried.accepted else [])
-    return found
+#: Chips of every generation since Ampere, and a product of each of the paper's names.
+WARP_CHIPS = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+_NAMED = {"HMMA": "f16", "QMMA": "e4m3", "IMMA": "s8", "OMMA": "nvfp4"}
 
 
 @claim("B-083")
 def _names_since_volta(_said: Statement) -> Answer:
     """Each name must be there from the start of the span to Hopper."""
-    found = warp_opcodes()
+    found = {name: {chip: [op.split(".")[0] for op in read_together(
+        warp_kernels(), chip, newest())[kernel].opcodes] for chip in WARP_CHIPS}
+        for name, kernel in _NAMED.items()}
     where = {name: [chip for chip, words in row.items() if name in words]
              for name, row in found.items()}
     return answer(where, by_compilers("sm_80 sm_89 sm_90a sm_100a sm_120a", what="mma.sync"),
@@ -288,11 +269,12 @@ def _names_since_volta(_said: Statement) -> Answer:
 
 @claim("B-084")
 def _register_files(_said: Statement) -> Answer:
-    warp = {release: product(tried) for release, tried in builds(WARP_MMA, "sm_100a").items()}
+    warp = {release: read_together(warp_kernels(), "sm_100a", release)["f16"].products[0]
+            for release in releases()}
     vector = {release: len(re.findall(r"\bR\d+", line)) for release, line in warp.items()}
     uniform = {what: "UR" in line and not re.search(r"\bR\d", line)
                for what, line in all_products().items()}
-    return answer([warp[newest()], product(build(Probe().text(), "sm_100a", newest()))],
+    return answer([warp[newest()], sweep("sm_100a", newest())["f16"].products[0]],
                   _swept(),
                   must={"HMMA names vector registers": all(vector.values()),
                         "the products of tcgen05 uniform ones alone": all(uniform.values())})
@@ -301,9 +283,10 @@ def _register_files(_said: Statement) -> Answer:
 @claim("B-092")
 def _accumulates_in_registers(_said: Statement) -> Answer:
     """Destination and addend of HMMA are vector registers on every chip."""
-    found = {f"{release} {chip}": next(i for i in tried.made.sass if i.matrix)
-             for chip in ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
-             for release, tried in builds(WARP_MMA, chip).items()}
+    kernels = {f"{release} {chip}": read_together(warp_kernels(), chip, release)["f16"].function
+               for chip in WARP_CHIPS for release in releases()}
+    found = {where: next(i for i in kernel.instructions if i.matrix)
+             for where, kernel in kernels.items() if kernel is not None}
     return answer({where: i.text for where, i in found.items() if where.startswith(newest())},
                   by_compilers("sm_80 sm_89 sm_90a sm_100a sm_120a"),
                   must={"D and C are vector registers": all(
@@ -328,7 +311,7 @@ def _scales_from_memory(_said: Statement) -> Answer:
 @claim("B-142")
 def _hardware_scaling_elsewhere(_said: Statement) -> Answer:
     """A consumer chip without Tensor Memory, and the same format."""
-    scaled = _warp_products()["OMMA"]
+    scaled = warp_kernels()["nvfp4"]
     found = {release: {"product": product(tried), "conversions": sum(
         op.startswith("F2FP") for op in tried.opcodes)}
         for release, tried in builds(scaled, "sm_120a").items()}
@@ -344,7 +327,7 @@ def _hardware_scaling_elsewhere(_said: Statement) -> Answer:
 @claim("B-139")
 def _scale_types(_said: Statement) -> Answer:
     """By mma.sync on sm_120a, where the type is in the instruction."""
-    four = _warp_products()["OMMA"]
+    four = warp_kernels()["nvfp4"]
     trials = {
         "block32 E8M0": four.replace("scale_vec::4X", "scale_vec::2X").replace("ue4m3", "ue8m0"),
         "block32 E4M3": four.replace("scale_vec::4X", "scale_vec::2X"),
