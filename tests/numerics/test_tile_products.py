@@ -15,7 +15,8 @@ from mmalab.numerics.tile_ir import CHUNK, JOB, M, Word, scratch_bytes
 from mmalab.numerics.unit import Unit
 
 UNITS = ["sm_90.wgmma.bf16.f32", "sm_90.wgmma.f16.f16", "sm_90.wgmma.tf32.f32",
-         "sm_90.wgmma.e4m3.e5m2.f32", "sm_90.wgmma.e5m2.e4m3.f16"]
+         "sm_90.wgmma.e4m3.e5m2.f32", "sm_90.wgmma.e5m2.e4m3.f16", "sm_90.wgmma.s8.u8.s32",
+         "sm_90.wgmma.u8.s32.satfinite", "sm_90.wgmma.s8.s32.satfinite"]
 
 
 class Scattered:
@@ -81,9 +82,9 @@ def test_scattered_products_are_the_reference(name: str, n: int, mix: str) -> No
 
 
 def test_which_units_have_one() -> None:
-    """Integers and bits do not."""
-    assert has_tile(unit(UNITS[0]))
-    assert not has_tile(unit("sm_90.wgmma.s8.s32"))
+    """Bits do not."""
+    assert all(has_tile(unit(name)) for name in UNITS)
+    assert not has_tile(unit("sm_90.wgmma.b1.and.s32"))
 
 
 def test_scratch_is_whole_lines() -> None:

@@ -27,7 +27,8 @@ _FUNCTIONS = {"tiles": (None, ctypes.c_void_p, ctypes.c_int64)}
 
 def has_tile(unit: Unit) -> bool:
     """Whether compiled code does such products here."""
-    return has_kernel(unit) and native.processor().converts_halves
+    bytes_ = unit.algorithm == "integer" and {unit.a, unit.b} <= {"s8", "u8"}
+    return bytes_ or (has_kernel(unit) and native.processor().converts_halves)
 
 
 class Tile:

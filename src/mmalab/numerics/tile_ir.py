@@ -7,8 +7,8 @@ described by a row of :data:`JOB` words::
     B [k, n] words    likewise, its columns in the order in which D's chunks come
     D [64, n]         16 bytes at a time: d + d_table[chunk], four floats or eight halves
 
-Then A and B are decoded and multiplied by the code of :mod:`~mmalab.numerics.matrix_ir`, and D goes
-back where it came from.
+Then A and B are decoded and multiplied by the code of :mod:`~mmalab.numerics.matrix_ir` (bytes as
+they are), and D goes back where it came from.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ def _sizes(unit: Unit, k: int, n: int) -> dict[str, int]:
     """Bytes of the scratch arrays, in order."""
     row = -(-k // PIECE) * PIECE
     a, b = (formats.get(name).dtype.itemsize for name in (unit.a, unit.b))
+    if unit.algorithm == "integer":
+        return {"raw_a": M * row * a, "raw_b": k * n * b, "d": M * n * 4}
     exponent = exponent_kind(unit.a).bytes
     return {"raw_a": M * row * a, "av": M * row * 4, "ae": M * row * exponent,
             "raw_b": k * n * b, "bv": k * n * 4, "be": k * n * exponent, "d": M * n * 4}
@@ -68,7 +70,11 @@ def scratch_bytes(unit: Unit, k: int, n: int) -> int:
 @lru_cache(maxsize=64)
 def tile_ir(unit: Unit, k: int, width: int) -> str:
     """A module with ``void tiles(ptr jobs, i64 count)``, instructions of K = `k`."""
-    return "\n".join([matrix_ir(unit, k, width), _tiles(unit, k, width),
+    code = [] if unit.algorithm == "integer" else [matrix_ir(unit, k, width)]
+    if unit.saturate:
+        kind = vector(width, "i32")
+        code.append(f"declare {kind} @llvm.sadd.sat.v{width}i32({kind}, {kind})")
+    return "\n".join([*code, _tiles(unit, k, width),
                       "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"])
 
 
@@ -101,25 +107,66 @@ def _scratch(out: Emitter, unit: Unit, k: int, n: str, base: str) -> dict[str, s
 
 def _multiply(out: Emitter, unit: Unit, k: int, width: int, words: dict[Word, str],
               pointers: dict[Word, str], scratch: dict[str, str]) -> None:
-    n, row, packing = words[Word.N], -(-k // PIECE) * PIECE, exponent_kind(unit.a)
+    n, row = words[Word.N], -(-k // PIECE) * PIECE
     with out.loop(M) as line:
         _gather(out, unit.a, str(k), pointers[Word.A], words[Word.A_FLIP],
                 out.at(pointers[Word.A_TABLE], out.value(f"mul i64 {line.index}, {k}"), "i32"),
                 out.at(scratch["raw_a"], out.value(f"mul i64 {line.index}, {row}"),
                        _word(unit.a)))
-    out.do(f"call void @pack_a(ptr {scratch['raw_a']}, ptr {scratch['av']}, ptr {scratch['ae']},"
-           f" i64 {M * row // PIECE})")
     count = out.value(f"mul i64 {n}, {k}")
     _gather(out, unit.b, count, pointers[Word.B], words[Word.B_FLIP], pointers[Word.B_TABLE],
             scratch["raw_b"])
+    _accumulators(out, unit, words, pointers, scratch["d"], store=False)
     panels = out.value(f"udiv i64 {n}, {width}")
+    if unit.algorithm == "integer":
+        _integers(out, unit, k, width, n, panels, scratch)
+    else:
+        _floats(out, unit, k, width, n, panels, scratch)
+    _accumulators(out, unit, words, pointers, scratch["d"], store=True)
+
+
+def _floats(out: Emitter, unit: Unit, k: int, width: int, n: str, panels: str,
+            scratch: dict[str, str]) -> None:
+    row, packing = -(-k // PIECE) * PIECE, exponent_kind(unit.a)
+    out.do(f"call void @pack_a(ptr {scratch['raw_a']}, ptr {scratch['av']}, ptr {scratch['ae']},"
+           f" i64 {M * row // PIECE})")
     out.do(f"call void @pack_b(ptr {scratch['raw_b']}, ptr {scratch['bv']}, ptr {scratch['be']},"
            f" i64 {n}, i64 {k // packing.per}, i64 {panels}, i64 {k})")
-    _accumulators(out, unit, words, pointers, scratch["d"], store=False)
     out.do(f"call void @rows(ptr {scratch['av']}, ptr {scratch['ae']}, ptr {scratch['bv']},"
            f" ptr {scratch['be']}, ptr {scratch['d']}, i64 {M // ROWS}, i64 {panels}, i64 1,"
            f" i64 {row}, i64 {k * width}, i64 {n})")
-    _accumulators(out, unit, words, pointers, scratch["d"], store=True)
+
+
+def _integers(out: Emitter, unit: Unit, k: int, width: int, n: str, panels: str,
+              scratch: dict[str, str]) -> None:
+    """Sums of products of bytes fit 32 bits; the accumulator is added at the end, clamped or not
+    (8-bit units only)."""
+    row, kind, narrow = -(-k // PIECE) * PIECE, vector(width, "i32"), vector(width, "i8")
+    wider = ["sext" if name[0] == "s" else "zext" for name in (unit.a, unit.b)]
+    with out.loop(panels) as panel:
+        left = out.value(f"mul i64 {panel.index}, {width}")
+        with out.loop(M // ROWS) as group:
+            first = out.value(f"mul i64 {group.index}, {ROWS}")
+            lines = [out.binary("add", "i64", first, str(r)) for r in range(ROWS)]
+            rows = [out.at(scratch["raw_a"], out.value(f"mul i64 {line}, {row}")) for line in lines]
+            sums = {f"s{r}": (kind, "zeroinitializer") for r in range(ROWS)}
+            with out.loop(k, sums) as step:
+                at = out.binary("add", "i64", out.value(f"mul i64 {step.index}, {n}"), left)
+                b = out.cast(wider[1], narrow, out.load(narrow, out.at(scratch["raw_b"], at), 1),
+                             kind)
+                for r in range(ROWS):
+                    one = out.cast(wider[0], "i8", out.load("i8", out.at(rows[r], step.index), 1),
+                                   "i32")
+                    product = out.binary("mul", kind, out.splat(width, "i32", one), b)
+                    step[f"s{r}"] = out.binary("add", kind, step[f"s{r}"], product)
+            for r in range(ROWS):
+                there = out.at(scratch["d"], out.binary("add", "i64", out.value(
+                    f"mul i64 {lines[r]}, {n}"), left), "i32")
+                start, total = out.load(kind, there), step[f"s{r}"]
+                result = (out.call(kind, f"llvm.sadd.sat.v{width}i32", f"{kind} {start}",
+                                   f"{kind} {total}") if unit.saturate
+                          else out.binary("add", kind, start, total))
+                out.store(kind, result, there)
 
 
 def _word(name: str) -> str:

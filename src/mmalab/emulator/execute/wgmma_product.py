@@ -1,7 +1,7 @@
 """D = A B + D of a warpgroup, when the schedule says: by compiled code where there is some.
 
-Sparse products, integers and bits are done by NumPy. ``numerics="fast"`` changes nothing: the
-compiled products are exact, and quicker than float32 ones through NumPy would be.
+Sparse products and bits are done by NumPy. ``numerics="fast"`` changes nothing: the compiled
+products are exact, and quicker than float32 ones through NumPy would be.
 """
 
 from __future__ import annotations
