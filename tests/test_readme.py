@@ -47,6 +47,8 @@ def test_figures_are_those_of_the_records() -> None:
     """Every figure of the table of measurements stands in the record that it names."""
     equality = json.loads((ROOT / "records/h200/equality.json").read_text())
     assert f"{equality['mismatches']} of {equality['outputs']:,} outputs differ" in README
+    wgmma = json.loads((ROOT / "records/h200/wgmma_equality.json").read_text())
+    assert f"{wgmma['mismatches']} of {wgmma['outputs']:,} outputs differ" in README
     seconds = json.loads((ROOT / "records/bench/emulate.json").read_text())["seconds"]
     plain, checked = (seconds[f"bf16 mma.sync, exact{tail}"] for tail in ("", ", sanitized"))
     assert f"{plain:.2f} s / {checked:.2f} s" in README
