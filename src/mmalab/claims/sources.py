@@ -50,8 +50,10 @@ SOURCES: dict[str, Source] = {
     "guide.l1.90": Source("NVIDIA Hopper Tuning Guide", "combined L1, texture, shared", 256),
     "guide.l1.100": Source("NVIDIA Blackwell Tuning Guide", "combined L1, texture, shared", 256),
     "guide.wmma": Source(_GUIDE, "warp matrix functions", "mapping unspecified"),
-    "ptx.mma-precision": Source(_PTX, "mma, semantics of floating-point accumulation",
+    "ptx.mma-precision": Source(_PTX, "mma, precision of .e4m3 and .e5m2 products",
                                 "at least single precision"),
+    "ptx.wgmma-precision": Source(_PTX, "changes in version 9.2, wgmma with .e4m3 or .e5m2",
+                                  "lower than single precision"),
     "ptx.one-thread": Source(_PTX, "tcgen05, issue granularity", 1),
     "ptx.coherence": Source(_PTX, "tcgen05 memory consistency", "explicit waits and fences"),
     "ptx.same-warp": Source(_PTX, "tcgen05.dealloc", "by a warp of the allocating CTA"),
@@ -63,11 +65,11 @@ SOURCES: dict[str, Source] = {
     # Toolkit: the PTX version that came with it.
     "ptx.releases": Source(_PTX, "release notes", {"12.7": "8.6", "12.8": "8.7", "12.9": "8.8",
                                                    "13.0": "9.0"}),
-    "cublas.fast-accumulation": Source("NVIDIA cuBLAS documentation",
-                                       "CUBLASLT_MATMUL_DESC_FAST_ACCUM", "promoted unless asked",
-                                       "article A's quotation"),
-    "deepseek.bits": Source(_DEEPSEEK, "section 3.3", 14),
-    "deepseek.error": Source(_DEEPSEEK, "section 3.3, K = 4096", 2),
+    "cublas.fast-accumulation": Source(
+        "NVIDIA cuBLAS documentation", "CUBLASLT_MATMUL_DESC_FAST_ACCUM",
+        {"default": 0, "chips": ["Ada", "Hopper"], "disabled": "promotes"}),
+    "deepseek.bits": Source(_DEEPSEEK, "section 3.3.2", 14),
+    "deepseek.error": Source(_DEEPSEEK, "section 3.3.2, K = 4096", 2),
     "flashattention3": Source("Shah et al., FlashAttention-3, arXiv 2407.08608", "abstract",
                               {"fp16": 740, "share": 75, "fp8": 1200}),
     "volta": Source("NVIDIA V100 whitepaper", "tensor cores", {"cores": 8, "fma": 64}),
@@ -88,7 +90,12 @@ SOURCES: dict[str, Source] = {
     "cutlass.tutorial": Source(_CUTLASS, "examples/cute/tutorial/blackwell/01_mma_sm100.cu", 512),
     "cutlass.seven": Source(_CUTLASS, "media/docs/cpp/blackwell_functionality.md", 7),
     "delaware.tmem-read": Source(_DELAWARE, "Tensor Memory bandwidth",
-                                 {"tbytes": 16, "per": "SM"}, "a public review of it"),
+                                 {"tbytes": 16, "per": "SM"}, "notes that quote version 1"),
+    "delaware.latency": Source(_DELAWARE, "single-instruction latency of tcgen05.mma",
+                               [11.0, 11.4], "notes on the paper"),
+    "delaware.opcodes": Source(_DELAWARE, "SASS of FP4 and FP6 products",
+                               {"FP4": "OMMA", "FP6": "QMMA"}, "notes on the paper"),
+    "delaware.perplexity": Source(_DELAWARE, "FP4 inference, average", 8.2, "notes on the paper"),
 }
 
 

@@ -224,13 +224,14 @@ def _bf16_accumulator(said: Statement) -> Answer:
 
 
 @claim("A-123")
-def _promise(_said: Statement) -> Answer:
+def _promise(said: Statement) -> Answer:
     """The promise is the manual's; the chip does not keep it."""
-    row = source("ptx.mma-precision")
+    row, later = source("ptx.mma-precision"), source("ptx.wgmma-precision")
     bits = numerics.probe(E4M3).bits
-    return answer(row.value, row.evidence, _model(E4M3),
-                  must={"the manual says so": row.value == "at least single precision",
-                        f"and the unit keeps {bits} bits": bits < 24})
+    return answer(row.value, row.evidence, later.evidence, _model(E4M3),
+                  must={"the manual says so": row.value == said.value,
+                        f"and the unit keeps {bits} bits": bits < 24},
+                  unchecked=f"of wgmma it says since version 9.2: {later.value}")
 
 
 @claim("A-124")
@@ -285,7 +286,9 @@ def _default_promotes(_said: Statement) -> Answer:
     fast, promoted = chain(E4M3), chain(E4M3, promote_every=128)
     return answer({"fast": fast.from_sums, "promoted every 128": promoted.from_sums},
                   row.evidence, _model(E4M3),
-                  must={"the documentation says so": row.value == "promoted unless asked",
+                  must={"the flag is off unless asked for": row.value["default"] == 0
+                        and row.value["disabled"] == "promotes",
+                        "on Ada and Hopper": row.value["chips"] == ["Ada", "Hopper"],
                         "promotion is more accurate": promoted.from_sums < fast.from_sums},
                   unchecked="cuBLAS itself, and that it is slower",
                   command=f"mmalab numerics error --unit {E4M3} --k {K} --promote 128")

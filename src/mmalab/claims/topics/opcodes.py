@@ -20,9 +20,10 @@ from mmalab.claims.assembled import (
     targets,
 )
 from mmalab.claims.compare import derived, same
-from mmalab.claims.model import Answer, Evidence, Statement, answer, out_of_reach
+from mmalab.claims.model import Answer, Evidence, Statement, answer
 from mmalab.claims.probe import BLOCK_KINDS, KINDS, Probe, body, warp_kernels
 from mmalab.claims.registry import claim
+from mmalab.claims.sources import source
 from mmalab.claims.together import Read, read_together
 
 #: Chips with Tensor Memory whose own targets are assembled.
@@ -233,8 +234,12 @@ def _table_is_measured(_said: Statement) -> Answer:
 
 @claim("B-081")
 def _their_table(said: Statement) -> Answer:
-    return out_of_reach("what the paper's Table IV says is the article's reading; arXiv "
-                        "2512.02189 has it", ours=said.value)
+    row = source("delaware.opcodes")
+    return answer(row.value, row.evidence,
+                  must={f"{kind} is {name}": name in said.value
+                        for kind, name in row.value.items()}
+                  | {"no name with UTC": not any("UTC" in name for name in row.value.values())},
+                  unchecked="HMMA and IMMA, and the table itself")
 
 
 @claim("B-082")

@@ -15,6 +15,7 @@ from mmalab.claims.compare import derived
 from mmalab.claims.model import Answer, Statement, answer, open_question, out_of_reach
 from mmalab.claims.probe import Probe, body
 from mmalab.claims.registry import claim
+from mmalab.claims.sources import source
 from mmalab.plan.chips import CHIPS, Figure
 
 
@@ -91,7 +92,6 @@ def _prediction_4(_said: Statement) -> Answer:
 _REPORTED = {
     "B-094": "a tutorial's measurement on rented B200s (gau-nernst)",
     "B-129": "a tutorial's kernel (gau-nernst); its pattern needs a B200 to run",
-    "B-143": "model quality, measured by arXiv 2512.02189 on a B200",
     "B-144": "throughput of two models, measured by arXiv 2512.02189 on a B200",
     "B-150": "bandwidth utilisation, measured by arXiv 2512.02189 on a B200",
     "B-153": "a worklog (M. Amjad, March 2026)",
@@ -103,6 +103,15 @@ _REPORTED = {
 @claim(*_REPORTED)
 def _reported(said: Statement) -> Answer:
     return out_of_reach(f"{_REPORTED[said.id]}: nothing here decides it")
+
+
+@claim("B-143")
+def _perplexity(said: Statement) -> Answer:
+    row = source("delaware.perplexity")
+    return answer(row.value, row.evidence,
+                  must={f"{row.value} % is from 8 to 9 %": said.value[1] <= row.value
+                        <= said.value[2]},
+                  unchecked="FP8's 2 %; and the measurement")
 
 
 @claim("B-179")

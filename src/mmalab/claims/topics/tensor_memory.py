@@ -284,11 +284,28 @@ def _upper_bound(_said: Statement) -> Answer:
                          ours=figure_6())
 
 
-@claim("B-126", "B-130")
-def _needs_blackwell(said: Statement) -> Answer:
-    return out_of_reach("needs a B200 or another chip with Tensor Memory; "
-                        + ("a post says one CTA per SM" if said.id == "B-126"
-                           else "a paper measured it (arXiv 2512.02189)"))
+@claim("B-126")
+def _one_resident(_said: Statement) -> Answer:
+    return out_of_reach("needs a B200 or another chip with Tensor Memory: a post says one CTA per "
+                        "SM")
+
+
+@claim("B-130")
+def _latency(said: Statement) -> Answer:
+    """Nothing ends before its operations are done: count their clocks at the peak rate."""
+    row = source("delaware.latency")
+    rate = chip("B200").rate("f16")
+    least = {f"m{m}n{n}k16": 2 * m * n * 16 / (rate.per_clock * pair)
+             for m, n, pair in ((64, 64, 1), (128, 256, 1), (256, 256, 2))}
+    return answer(least, row.evidence, derived("2 M N K / 8,192 operations per clock and SM"),
+                  must={"the paper reports 11.0 to 11.4": same(row.value, said.value),
+                        **{f"{shape} can end in {said.value[1]} clocks": clocks <= said.value[1]
+                           for shape, clocks in least.items()}},
+                  right="no product ends before its operations are done: "
+                        + ", ".join(f"{clocks:g} clocks for {shape}"
+                                    for shape, clocks in least.items())
+                        + " at the peak rate; 11 clocks is the time between two issues at most",
+                  unchecked="the chip")
 
 
 @claim("B-127")

@@ -184,7 +184,8 @@ def _measured_bandwidth(said: Statement) -> Answer:
                   must={"16 TB/s, of one SM": (row.value["tbytes"], row.value["per"])
                         == (said.value[0], "SM"),
                         f"{ours:.1f} is about 4": abs(ours - said.value[1]) < 0.5},
-                  unchecked="the measurement; and reading alone is half of the requirement")
+                  unchecked="the measurement (it means 8,600 bytes per clock and SM); and reading "
+                            "alone is half of the requirement")
 
 
 @claim("B-117")
