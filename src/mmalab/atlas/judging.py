@@ -104,7 +104,7 @@ class _Batch:
         self.ptxas, self.positions, self.specimens = ptxas, positions, specimens
         self.tail = _IMPOSSIBLE if front_end else ""
         text, _ = module(specimens, "target", "version")
-        self.content = cache.digest("atlas batch 2", ptxas.identity, text, self.tail)
+        self.content = cache.digest("atlas batch 3", ptxas.identity, text, self.tail)
 
     def judged(self, target: str, version: str) -> Mapping[int, Judgement]:
         """Judgements that are not simply `accepted`, by position in the batch."""
@@ -143,7 +143,8 @@ class _Batch:
                           for i, words in errors.items()})
             todo = [at for i, at in enumerate(todo) if i not in errors]
 
-    def _run(self, todo: list[int], target: str, version: str) -> tuple[Outcome, dict[int, int]]:
+    def _run(self, todo: list[int], target: str, version: str
+             ) -> tuple[Outcome, dict[int, tuple[int, ...]]]:
         text, owners = module([self.specimens[at] for at in todo], target, version)
         with workspace() as folder:
             (folder / "batch.ptx").write_text(text, encoding="utf-8")
@@ -184,7 +185,7 @@ def _packed(found: Mapping[int, Judgement]) -> bytes:
     return json.dumps([list(words), judgements, rows]).encode()
 
 
-def _by_line(outcome: Outcome, owners: Mapping[int, int]
+def _by_line(outcome: Outcome, owners: Mapping[int, tuple[int, ...]]
              ) -> tuple[dict[int, tuple[str, ...]], dict[int, tuple[str, ...]]]:
     """Errors and advice by specimen, in the order in which they are said, each once."""
     errors: dict[int, dict[str, None]] = {}
@@ -194,12 +195,10 @@ def _by_line(outcome: Outcome, owners: Mapping[int, int]
         if said is None:
             continue
         kind = errors if said[2] in ("fatal", "error") else advice
-        owner = owners.get(int(said[1]))
-        if owner is not None:
-            concerned: Iterable[int] = (owner,)
-        elif kind is errors and int(said[1]) <= _HEADER:
-            concerned = set(owners.values())  # the version does not know the target
-        else:
+        concerned: Iterable[int] = owners.get(int(said[1]), ())
+        if kind is errors and int(said[1]) <= _HEADER:
+            concerned = {at for whose in owners.values() for at in whose}
+        elif not concerned:
             raise ToolError("ptxas", "judges a line that holds no specimen",
                             command=outcome.command, output=line)
         for at in concerned:

@@ -222,13 +222,15 @@ _HEAD = ".version {version}\n.target {target}\n.address_size 64\n"
 _GLOBALS = (("tile", ".extern .shared .align 1024 .b8 tile[];\n"),
             ("table", ".const .align 16 .b8 table[256];\n"))
 _CALLEES = {"call": ".func callee()\n{\n    ret;\n}\n",
-            "argument": ".func callee(.param .align 16 .b8 given[64])\n{\n    ret;\n}\n"}
+            "argument": ".func taker(.param .align 16 .b8 given[64])\n{\n    ret;\n}\n"}
 
 
-def module(specimens: Sequence[Specimen], target: str, version: str) -> tuple[str, dict[int, int]]:
-    """A module with these specimens, and which of them (by position) each of its lines belongs to.
+def module(specimens: Sequence[Specimen], target: str, version: str
+           ) -> tuple[str, dict[int, tuple[int, ...]]]:
+    """A module with these specimens, and to which of them (by position) each of its lines belongs.
 
-    Specimens of one ``.cta_group`` share functions; those with a frame have their own.
+    Specimens of one ``.cta_group`` share functions; those with a frame have their own. The line
+    that declares a register file belongs to those that have registers in it.
     """
     texts = [s.text for s in specimens]
     parts = [_HEAD.format(target=target, version=version)]
@@ -236,18 +238,20 @@ def module(specimens: Sequence[Specimen], target: str, version: str) -> tuple[st
     frames = {s.frame for s in specimens}
     parts += [text for frame, text in _CALLEES.items() if frame in frames]
     line = sum(part.count("\n") for part in parts) + 1
-    owners: dict[int, int] = {}
+    owners: dict[int, tuple[int, ...]] = {}
     for count, members in enumerate(_functions(specimens)):
         name = "probe" if count == 0 else f"probe{count}"
-        for text, owner in _function(name, members):
+        for text, whose in _function(name, members):
             parts.append(text + "\n")
-            if owner is not None:
-                owners[line] = owner
+            if whose:
+                owners[line] = whose
             line += 1
     return "".join(parts), owners
 
 
 Member = tuple[int, Specimen]
+#: A line of a function, and the positions of the specimens that it belongs to.
+Line = tuple[str, tuple[int, ...]]
 
 
 def _functions(specimens: Sequence[Specimen]) -> Iterator[list[Member]]:
@@ -263,23 +267,21 @@ def _functions(specimens: Sequence[Specimen]) -> Iterator[list[Member]]:
             yield members[first:first + _TOGETHER]
 
 
-def _function(name: str, members: list[Member]) -> Iterator[tuple[str, int | None]]:
-    """Lines of a function, each with the specimen that it belongs to (None: to none)."""
+def _function(name: str, members: list[Member]) -> Iterator[Line]:
     at, first = members[0]
     if first.frame == "parameter":
         yield from _reader(name, at, first)
         return
     given = any("given" in s.text for _, s in members)
-    yield f".visible .entry {name}({'.param .align 16 .b8 given[256]' * given})", None
-    yield "{", None
-    for declaration in _declarations(s for _, s in members):
-        yield declaration, None
+    yield f".visible .entry {name}({'.param .align 16 .b8 given[256]' * given})", ()
+    yield "{", ()
+    yield from _declarations(members)
     if any("own" in s.text for _, s in members):
-        yield "    .local .align 16 .b8 own[64];", None
+        yield "    .local .align 16 .b8 own[64];", ()
     for position, specimen in members:
-        yield from ((line, position) for line in _framed(specimen))
-    yield "    ret;", None
-    yield "}", None
+        yield from ((line, (position,)) for line in _framed(specimen))
+    yield "    ret;", ()
+    yield "}", ()
 
 
 def _framed(specimen: Specimen) -> Iterator[str]:
@@ -294,36 +296,37 @@ def _framed(specimen: Specimen) -> Iterator[str]:
             yield "    {"
             yield "    .param .align 16 .b8 passed[64];"
             yield text.replace("given", "passed")
-            yield "    call callee, (passed);"
+            yield "    call taker, (passed);"
             yield "    }"
         case _:
             yield text
 
 
-def _reader(name: str, at: int, specimen: Specimen) -> Iterator[tuple[str, int | None]]:
+def _reader(name: str, at: int, specimen: Specimen) -> Iterator[Line]:
     """A function that reads its parameter, and a kernel that calls it."""
-    yield f".func {name}_callee(.param .align 16 .b8 passed[64])", None
-    yield "{", None
-    for declaration in _declarations([specimen]):
-        yield declaration, None
-    yield f"    {specimen.text}", at
-    yield "    ret;", None
-    yield "}", None
-    yield f".visible .entry {name}()", None
-    yield "{", None
-    yield "    .param .align 16 .b8 passed[64];", None
-    yield f"    call {name}_callee, (passed);", None
-    yield "    ret;", None
-    yield "}", None
+    yield f".func {name}_callee(.param .align 16 .b8 passed[64])", ()
+    yield "{", ()
+    yield from _declarations([(at, specimen)])
+    yield f"    {specimen.text}", (at,)
+    yield "    ret;", ()
+    yield "}", ()
+    yield f".visible .entry {name}()", ()
+    yield "{", ()
+    yield "    .param .align 16 .b8 passed[64];", ()
+    yield f"    call {name}_callee, (passed);", ()
+    yield "    ret;", ()
+    yield "}", ()
 
 
-def _declarations(specimens: Iterable[Specimen]) -> Iterator[str]:
-    highest: dict[str, int] = {}
-    for specimen in specimens:
+def _declarations(members: Iterable[Member]) -> Iterator[Line]:
+    """One line for each register file, which belongs to the specimens that use it."""
+    users: dict[str, list[tuple[int, int]]] = {}
+    for position, specimen in members:
         for file, number in specimen.registers:
-            highest[file] = max(highest.get(file, 0), number)
-    for file, number in highest.items():
-        yield f"    .reg .{_DECLARED[file]} %{file}<{number + 1}>;"
+            users.setdefault(file, []).append((number, position))
+    for file, used in users.items():
+        most = max(number for number, _ in used)
+        yield f"    .reg .{_DECLARED[file]} %{file}<{most + 1}>;", tuple(at for _, at in used)
 
 
 def chosen(forms: str | Iterable[str] | None) -> tuple[Specimen, ...]:
