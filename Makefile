@@ -1,6 +1,6 @@
 # make tour   sets up and runs the main job        make test   sets up and runs every check
 # make lint   ruff and mypy alone                  make bench  the benchmarks in bench/
-# make clean  removes what these made
+# make docs   builds the site into site/           make clean  removes what these made
 #
 # Needed: Python 3.11 or newer with venv, and the package index. Everything goes into .venv.
 
@@ -13,7 +13,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint bench clean
+.PHONY: tour test lint bench docs clean
 .DELETE_ON_ERROR:
 
 tour: $(VENV)/ready
@@ -29,6 +29,10 @@ lint: $(VENV)/ready-test
 bench: $(VENV)/ready
 	@set -e; for script in bench/*.py; do [ -e "$$script" ] || continue; $(PY) "$$script"; done
 
+docs: $(VENV)/ready-docs
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
+	@echo "site/index.html"
+
 # The stamps: a changed pyproject.toml installs again, anything else does not.
 $(VENV)/ready: pyproject.toml
 	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer with venv is needed" >&2; exit 2; }
@@ -41,6 +45,10 @@ $(VENV)/ready-test: $(VENV)/ready
 	@$(PIP) --group test --group lint
 	@touch $@
 
+$(VENV)/ready-docs: $(VENV)/ready
+	@$(PIP) --group docs
+	@touch $@
+
 clean:
-	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

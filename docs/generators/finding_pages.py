@@ -1,0 +1,70 @@
+"""The page of finding codes: the one table of them, with a broken kernel and its clean twin."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from generators import litmus
+from generators.markdown import fence, indented, prose
+from mmalab.findings import CODES
+
+__all__ = ["groups", "pages"]
+
+ROOT = Path(__file__).resolve().parents[2]
+_GROUP = re.compile(r"^    # (.+)$|^    \"([\w-]+)\":", re.MULTILINE)
+
+_HEAD = """# Finding codes
+
+What `check` and `run` can report: `mmalab.findings.CODES`, which `mmalab check --codes` prints. A
+finding has a code, a severity, a message, a place and a witness
+([how to read one](how-to/read-a-finding.md)).
+
+The examples are kernels of the tests: each breaks one rule, most stand beside a clean twin. They
+were run when this page was built. A line that begins with `-` is in the broken kernel alone, one
+that begins with `+` in the clean one. A code without an example has none in those sets yet."""
+
+
+@functools.cache
+def groups() -> dict[str, list[str]]:
+    """The headings in the source of the table of codes, and the codes under each."""
+    text = (ROOT / "src/mmalab/findings.py").read_text(encoding="utf-8")
+    found: dict[str, list[str]] = {}
+    for heading, code in _GROUP.findall(text[text.index("CODES: dict"):]):
+        if heading:
+            found[re.sub(r" \(.*\)", "", heading)] = []
+        else:
+            found[list(found)[-1]].append(code)
+    return found
+
+
+def pages() -> dict[str, str]:
+    """findings.md."""
+    parts = [_HEAD]
+    for heading, codes in groups().items():
+        parts.append(f"## {heading[0].upper()}{heading[1:]}")
+        for code in codes:
+            parts += [f"### {code}", f"{CODES[code][0].upper()}{CODES[code][1:]}.",
+                      *_example(code)]
+    return {"findings.md": "\n\n".join(parts) + "\n"}
+
+
+def _example(code: str) -> Iterator[str]:
+    shown = litmus.example(code)
+    if shown is None:
+        return
+    where = f"`{shown.file}`: {shown.reason}." if shown.file else ""
+    body = "\n\n".join(filter(None, (where, "Reported:", fence(shown.reported), _texts(shown))))
+    yield f'??? example "{prose(shown.reason)}"\n\n{indented(body)}'
+
+
+def _texts(shown: litmus.Example) -> str:
+    if not shown.twin:
+        return f"The text:\n\n{fence(shown.text, 'ptx')}"
+    changed = difflib.unified_diff(shown.text.splitlines(), shown.twin.splitlines(), n=2,
+                                   lineterm="")
+    lines = [line.rstrip() for line in changed if not line.startswith(("---", "+++"))]
+    return f"Against its clean twin:\n\n{fence(chr(10).join(lines), 'diff')}"

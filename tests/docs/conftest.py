@@ -1,0 +1,8 @@
+"""The generators of the site are a package below docs/, which is not installed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
