@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mmalab.cli.output import Json, print_json, say
 
+if TYPE_CHECKING:
+    from mmalab.isa import Verdict
+
 __all__ = ["legal"]
+
+#: Rules about a target or a version: what does the job there is another instruction.
+_ABOUT_CHIPS = ("target", "ptx-version")
+
+
+def _lines(verdict: Verdict) -> list[str]:
+    """The rule behind an absence, then what to write; where the suffix is all, only that."""
+    what = verdict.instead
+    first = ["because: " + what] if what and verdict.rule not in _ABOUT_CHIPS else []
+    other = [what] if what and not first else []
+    if not what.endswith("(the same chip)"):
+        other += verdict.nearest
+    return first + [("instead: ", " " * 9)[at > 0] + line for at, line in enumerate(other)]
 
 
 def legal(
@@ -30,12 +46,11 @@ def legal(
     if json:
         print_json({"instruction": text, "target": target, "ptx": ptx, "legal": verdict.legal,
                     "reason": verdict.reason, "nearest": verdict.nearest, "rule": verdict.rule,
-                    "known": verdict.known})
+                    "instead": verdict.instead, "known": verdict.known})
     else:
         say(f"{'legal' if verdict.legal else 'illegal' if verdict.known else 'unknown'}: "
             f"{verdict.reason}")
-        if verdict.nearest:
-            say("instead: " + verdict.nearest[0],
-                *(" " * 9 + spelling for spelling in verdict.nearest[1:]))
+        for line in _lines(verdict):
+            say(line)
     if not verdict.legal:
         raise typer.Exit(2 if verdict.rule in ("opcode", "not-in-table") else 1)

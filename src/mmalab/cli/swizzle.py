@@ -1,4 +1,4 @@
-"""``mmalab swizzle``: which swizzle or padding removes the conflicts of a tile."""
+"""``mmalab swizzle``: which one frees a tile of conflicts; whether writer and reader agree."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 from mmalab.cli.numbers import numbers
 from mmalab.cli.output import Json, print_json, say
+from mmalab.errors import UsageError
 
 __all__ = ["swizzle"]
 
@@ -18,22 +19,72 @@ def swizzle(
         "table has passes/ideal of ldmatrix reads and of 16-byte writes")],
     dtype: Annotated[str, typer.Option(help="element type: bf16, e4m3 ...")],
     find: Annotated[bool, typer.Option("--find", help="search all swizzles and paddings")] = False,
+    written: Annotated[str | None, typer.Option(
+        help="mode of the writer (a tensor map): none, 32B, 64B, 128B; with --read: which chunks "
+             "come out wrong")] = None,
+    read: Annotated[str | None, typer.Option(help="mode of the reader (a descriptor)")] = None,
+    base: Annotated[int, typer.Option(help="byte address of the tile")] = 0,
+    relative: Annotated[bool, typer.Option(
+        "--relative", help="the reader swizzles offsets in the tile, not addresses")] = False,
+    step: Annotated[int, typer.Option(
+        help="bytes of K that the reader adds behind the swizzle, not before")] = 0,
+    part: Annotated[str | None, typer.Option(
+        help="rows,columns of a warp's part: does it cut the atoms of a mode")] = None,
     json: Json = False,
 ) -> None:
-    """Print passes of reads and writes: plain and TMA's modes, or (--find) the best found."""
+    """Print passes of reads and writes: plain and TMA's modes, or (--find) the best found.
+
+    With --written and --read: do both sides agree (exit 1: no, with the chunks that move).
+    """
     from mmalab.plan import swizzle_search, swizzle_table
     from mmalab.plan.swizzle import arrangements_text
 
     rows, cols = numbers("--tile", tile, 2)
-    if find:
+    if written or read:
+        _compare(rows, cols, dtype, (written, read), base=base, relative=relative, step=step,
+                 json=json)
+    elif part:
+        _cut(dtype, part, json=json)
+    elif find:
         found = swizzle_search(rows, cols, dtype)
         if json:
             print_json(found.as_dict())
         else:
             say(found.table())
-        return
-    modes = swizzle_table(rows, cols, dtype)
-    if json:
-        print_json([mode.as_dict() for mode in modes])
     else:
-        say(arrangements_text(modes))
+        modes = swizzle_table(rows, cols, dtype)
+        if json:
+            print_json([mode.as_dict() for mode in modes])
+        else:
+            say(arrangements_text(modes))
+
+
+def _compare(rows: int, cols: int, dtype: str, modes: tuple[str | None, str | None], *,
+             base: int, relative: bool, step: int, json: bool) -> None:
+    from mmalab.plan.misread import misread
+
+    written, read = modes
+    if not written or not read:
+        raise UsageError("swizzle with one mode", "a comparison has a writer and a reader",
+                         legal="--written 128B --read 128B")
+    found = misread(rows, cols, dtype, written=written, read=read, base=base, relative=relative,
+                    step=step)
+    if json:
+        print_json(found.as_dict())
+    else:
+        say(found.text())
+    if found.right != found.chunks:
+        raise typer.Exit(1)
+
+
+def _cut(dtype: str, part: str, *, json: bool) -> None:
+    from mmalab.plan.misread import atoms
+
+    found = atoms(*numbers("--part", part, 2), dtype)
+    if json:
+        print_json([{"mode": one.mode, "whole": one.whole, "rows": one.rows, "inner": one.inner,
+                     "span": one.span} for one in found])
+    else:
+        say(*(one.text() for one in found))
+    if not any(one.whole for one in found):
+        raise typer.Exit(1)

@@ -42,7 +42,9 @@ def explain_deadlock(machine: Machine, *, spinning: bool = False) -> dict[str, A
     report = {"summary": summary, "waiting": waiting[:_SHOWN], "count": len(waiting),
               "spinning": spinning, "causes": [cause.as_dict() for cause in causes]}
     first = waiting[0] if waiting else None
-    _report(machine, "deadlock", summary, report, first, first["line"] if first else 0)
+    repairs = "; ".join(dict.fromkeys(cause.repair for cause in causes if cause.repair))
+    _report(machine, "deadlock", summary + (f". Repair: {repairs}" if repairs else ""), report,
+            first, first["line"] if first else 0)
     for cause in causes:
         if cause.code:
             entry = waiting[cause.entry]

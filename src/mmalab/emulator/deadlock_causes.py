@@ -10,6 +10,8 @@ parity aliased  the phase that the warp was after has passed: its parity came ro
 count           all warps that ever arrived have arrived, or have ended, and more are expected
 initial parity  nobody ever arrived, and the waiting warp has produced nothing yet: a producer's
                 first wait for an empty slot has parity 1, which a fresh mbarrier passes
+phase skipped   a warp waits for a phase and has not waited for the one before: its parity did not
+                flip, or it went on to another slot than the others
 cycle           warps wait for each other, one after the other
 no arrival      nobody ever arrived
 ==============  ==================================================================================
@@ -34,14 +36,16 @@ if TYPE_CHECKING:
 __all__ = ["Cause", "causes_of", "named_warps"]
 
 _Entry = dict[str, Any]
-_RANK = ("bytes", "registers", "warpgroup", "parity aliased", "count", "initial parity", "cycle",
-         "no arrival")
+_RANK = ("bytes", "registers", "warpgroup", "parity aliased", "count", "initial parity",
+         "phase skipped", "cycle", "no arrival")
 #: Instructions that make data, and that use it, for telling a producer from a consumer.
 _MAKES = ("st", "stmatrix", "cp.async", "cp.async.bulk", "cp.async.bulk.tensor", "st.async")
 _USES = ("ld", "ldmatrix", "wgmma.mma_async", "mma.sync")
 #: State spaces of loads and stores that are no part of a ring.
 _ELSEWHERE = ("param", "global", "local", "const")
 _FAR = 4096
+#: Warps of a warpgroup.
+_GROUP = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ def causes_of(machine: Machine, waiting: Sequence[_Entry]) -> list[Cause]:
         for cause in _of_entry(machine, waiting, number):
             found.setdefault((cause.kind, entry["waits_for"].get("address")), cause)
     causes = [*found.values(), *_cycle(machine, waiting)]
+    if all(cause.kind != "initial parity" for cause in causes):
+        causes += _all_fresh(machine, waiting)
     first = min((_RANK.index(cause.kind) for cause in causes), default=0)
     return [cause for cause in causes if cause.kind == _RANK[first]]
 
@@ -94,7 +100,7 @@ def _of_entry(machine: Machine, waiting: Sequence[_Entry], number: int) -> Itera
     entry = waiting[number]
     waits = entry["waits_for"]
     if "setmaxnreg" in waits:
-        yield _registers(entry, number)
+        yield _registers(waiting, number)
     elif "wgmma" in waits:
         yield from _warpgroup(machine, waiting, number)
     elif "waits_for_parity" in waits:
@@ -118,8 +124,11 @@ def _of_mbarrier(machine: Machine, waiting: Sequence[_Entry], number: int) -> It
             "parity aliased",
             f"{_name(machine, entry)} slept through phase {wanted} of {where}: it is complete, and "
             f"parity {waits['waits_for_parity']} now means phase {waits['phase']}",
-            "let the waiters arrive on a second mbarrier before the phase after theirs can "
-            "complete", entry=number)
+            "let the waiters arrive on a second mbarrier, and wait for that one, with a parity that "
+            "flips each time round, before the phase after theirs can complete", entry=number)
+    if wanted == waits["phase"] and wanted - waits["last_phase_seen"] > 1 and (
+            waits["passed_before"]):
+        yield _skipped(machine, entry, number, where)
     if not waits["ever_arrived"]:
         yield _nobody(machine, waiting, number, where)
     elif all(_ended(machine, one) for one in _absent(waits)):
@@ -136,6 +145,20 @@ def _bytes(waits: dict[str, Any], where: str, number: int) -> Cause:
         "bytes", f"{where} was promised {announced} bytes{told} and got {delivered}{came} in "
         f"phase {waits['phase']}", repair, "tx-mismatch", number,
         waits["announce_line"] or waits["arrive_line"])
+
+
+def _skipped(machine: Machine, entry: _Entry, number: int, where: str) -> Cause:
+    phase = entry["waits_for"]["phase"]
+    times = sum(log.ever[entry["row"]] for log in machine.mbarriers.logs.values())
+    lanes = entry["lanes"].bit_count()
+    often = f"{times // lanes} times" if times % lanes == 0 else f"with {times} threads"
+    return Cause(
+        "phase skipped",
+        f"{_name(machine, entry)}, which has arrived {often} so far, waits for phase {phase} of "
+        f"{where} (line {entry['line']}) and has not waited for phase {phase - 1}: its parity has "
+        "not flipped since it was last there, or it stands at another slot than the others",
+        "slot and parity go on from step to step and from tile to tile: the parity flips each time "
+        "that the slot wraps, and nowhere else", entry=number)
 
 
 def _absent(waits: dict[str, Any]) -> list[dict[str, int]]:
@@ -170,6 +193,20 @@ def _nobody(machine: Machine, waiting: Sequence[_Entry], number: int, where: str
                  entry=number)
 
 
+def _all_fresh(machine: Machine, waiting: Sequence[_Entry]) -> Iterator[Cause]:
+    """Everybody waits at mbarriers, and nobody has arrived on any."""
+    places = {entry["waits_for"].get("address") for entry in waiting}
+    if len(places) < 2 or None in places or any(
+            log.ever for log in machine.mbarriers.logs.values()):
+        return
+    standing = {entry["line"]: _name(machine, entry) for entry in waiting}
+    yield Cause(
+        "initial parity", "nobody has arrived on any mbarrier, and everybody waits for one: "
+        + ", ".join(f"{name} (line {line})" for line, name in standing.items()),
+        "who fills the slots finds them empty at first: its first wait uses parity 1, which a "
+        f"fresh mbarrier passes (line {' or '.join(map(str, standing))})")
+
+
 def _produces(program: Program, site: int) -> bool:
     """Whether the code behind a wait makes data before it uses any."""
     block_of = {index: block for block in program.blocks
@@ -196,15 +233,25 @@ def _produces(program: Program, site: int) -> bool:
 
 # --- registers and warpgroups ---------------------------------------------------------------------
 
-def _registers(entry: _Entry, number: int) -> Cause:
+def _registers(waiting: Sequence[_Entry], number: int) -> Cause:
+    """What the warpgroups would have against what the launch gave, and who has not given yet."""
+    entry = waiting[number]
     waits = entry["waits_for"]
-    have = list(waits["warps_have"])
-    have[entry["warp"]] = waits["setmaxnreg"]
-    return Cause(
-        "registers", f"setmaxnreg to {waits['setmaxnreg']} in warp {entry['warp']}: the CTA has "
-        f"{waits['launch_registers'] * len(have)} registers for one lane of each warp, and "
-        f"{sum(have)} would be taken",
-        "smaller increases, or larger decreases in the other warpgroups", entry=number)
+    launch, have = waits["launch_registers"], list(waits["warps_have"])
+    here = [one for one in waiting if one["cta"] == entry["cta"]]
+    for one in here:
+        have[one["warp"]] = one["waits_for"].get("setmaxnreg", have[one["warp"]])
+    groups = [max(have[at : at + _GROUP]) for at in range(0, len(have), _GROUP)]
+    words = (f"setmaxnreg to {waits['setmaxnreg']} in warp {entry['warp']}: the warpgroups would "
+             f"have {' + '.join(map(str, groups))} = {sum(groups)} registers a thread, and the "
+             f"launch gave {len(groups)} x {launch} = {len(groups) * launch}")
+    late = [one for one in here if have[one["warp"]] == launch]
+    if late:
+        named = f"{'' if len(late) == 1 else 's'} {_ranges([one['warp'] for one in late])}"
+        return Cause("registers", f"{words}: warp{named} (line {late[0]['line']}) keep theirs",
+                     "setmaxnreg in those warps before they wait for anything", entry=number)
+    return Cause("registers", words,
+                 "smaller increases, or larger decreases in the other warpgroups", entry=number)
 
 
 def _warpgroup(machine: Machine, waiting: Sequence[_Entry], number: int) -> Iterator[Cause]:

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Protocol
 
 from mmalab.errors import UnknownForm
+from mmalab.isa.absent import why_absent, why_no_operand
 from mmalab.isa.form import Form, OperandSpec
 from mmalab.isa.lookup import find, in_later_issue, nearest, needs_of, row_of
 from mmalab.isa.operand_text import Given, split
@@ -45,7 +46,7 @@ class Verdict:
     nearest: list[str] = field(default_factory=list)
     rule: str = ""
     known: bool = True
-    #: What does the job on that target, in words.
+    #: What does the job on that target, or why no target has it, in words.
     instead: str = ""
 
     def __bool__(self) -> bool:
@@ -74,7 +75,8 @@ def legal(
     except UnknownForm as error:
         if in_later_issue(opcode):
             return Verdict(False, str(error.rule), rule="not-in-table", known=False)
-        return Verdict(False, str(error).splitlines()[0], list(error.legal), "opcode")
+        return Verdict(False, str(error).splitlines()[0], list(error.legal), "opcode",
+                       instead=why_absent(opcode))
     on = target_row(target) if target else None
     version = _version(ptx_version)
     problem = _target_problem(form, on) or _version_problem(form, on, version)
@@ -84,7 +86,9 @@ def legal(
     if operands is not None:
         fault = operand_problem(form, operands, on, version)
         if fault:
-            return Verdict(False, fault[1], [usage(form)], fault[0])
+            more = len(operands) > len(form.operands)
+            return Verdict(False, fault[1], [usage(form)], fault[0],
+                           instead=why_no_operand(form.key) if more else "")
     return Verdict(True, _grounds(form), rule="form")
 
 

@@ -3,6 +3,7 @@
 ==================  ============================================================================
 ``banks``           shared-memory wavefronts of one access pattern
 ``swizzle_search``  the swizzle or padding without conflicts, reads and writes together
+``misread``         a tile written under one swizzle and read under another: what moves
 ``permutation``     somebody's formula: a bijection? how many passes? which swizzle is it?
 ``tmem``            the ledger of Tensor Memory, packed by its allocation rules
 ``pool``            its allocator with several CTAs: contention, leaks, deadlock
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         block_formats,
         chips,
         decode,
+        misread,
         occupancy,
         packing,
         permutation,
@@ -54,8 +56,8 @@ _MEMBERS = {
 }
 
 __all__ = [
-    "Misfit", "SwizzleSearch", "banks", "block_formats", "chips", "decode", "occupancy", "packing",
-    "permutation", "pictures", "pool", "rates", "registers", "smem", "swizzle_search",
+    "Misfit", "SwizzleSearch", "banks", "block_formats", "chips", "decode", "misread", "occupancy",
+    "packing", "permutation", "pictures", "pool", "rates", "registers", "smem", "swizzle_search",
     "swizzle_table", "tiles", "tmem", "traffic",
 ]
 

@@ -32,6 +32,8 @@ class _Step:
     reach: NDArray[np.int64]
     #: Groups that `wait_group` may leave pending; -1 for wait_all.
     newest: int = -1
+    #: [32] groups that were committed then.
+    committed: NDArray[np.int64] | None = None
 
 
 class CopyQueue:
@@ -77,7 +79,7 @@ class CopyQueue:
                   newest: int) -> None:
         full = np.zeros(LANES, np.int64)
         full[lanes] = reach
-        self._steps.append(_Step(kind, site, full, newest))
+        self._steps.append(_Step(kind, site, full, newest, self._count.copy()))
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -91,9 +93,16 @@ class CopyQueue:
                 return f"cp.async.commit_group before the wait in line {line(waits[-1].site)}"
             return "cp.async.commit_group and cp.async.wait_group 0 before the data is used"
         newer = len(ends) - 1 - group
-        if waits and waits[-1].newest > newer:
-            last = waits[-1]
-            return f"cp.async.wait_group {newer} instead of {last.newest} in line {line(last.site)}"
+        last = waits[-1] if waits else None
+        if last is not None and last.newest > newer:
+            return (f"cp.async.wait_group {newer} instead of {last.newest} in line "
+                    f"{line(last.site)}, or {last.newest - newer} more cp.async.commit_group "
+                    "(empty ones count) before it")
+        then = newer if last is None or last.committed is None else (
+            int(last.committed[lane]) - 1 - group)
+        if last is not None and last.newest > then >= 0:
+            return (f"the cp.async.commit_group behind the wait in line {line(last.site)} before "
+                    f"it, or cp.async.wait_group {then} there")
         return f"cp.async.wait_group {newer} in the issuing thread, then a barrier"
 
     def barrier_words(self, lane: int, epoch: int, line: Line) -> str:

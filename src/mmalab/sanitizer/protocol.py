@@ -114,7 +114,8 @@ class MbarrierProtocol:
             "mbarrier-phase", "warning",
             f"{world.named(place.site)} arrives in phase {target.phase} of the mbarrier at shared "
             f"{target.address:#x} although nobody has seen phase {target.phase - 1} complete. "
-            f"Repair: wait for parity {(target.phase - 1) & 1} before",
+            f"Repair: wait for parity {(target.phase - 1) & 1} before, or for an mbarrier on which "
+            "those who waited say so (in a ring with a parity that flips each time round)",
             cta=place.cta, warp=place.warp, site=place.site,
             witness={"address": target.address, "phase": target.phase})
 
