@@ -210,9 +210,11 @@ def _toolkit_is_old(bench: _Bench, target: str, newest: Version, able: tuple[str
 
 
 def _other_toolkits(bench: _Bench, target: str) -> list[str]:
-    """Other releases that take the text as it is."""
-    return [f"--toolkit {other.toolkit}" for other in releases() if other != bench.ptxas
-            and bench.take(f"toolkit {other.toolkit}", target, bench.version, other)]
+    """Other releases that take the text, its version raised where the target is younger."""
+    version = max(bench.version, TARGETS[target].ptx)
+    raised = f" with .version {written(version)}" * (version > bench.version)
+    return [f"--toolkit {other.toolkit}{raised}" for other in releases() if other != bench.ptxas
+            and bench.take(f"toolkit {other.toolkit}", target, version, other)]
 
 
 def _first_version(bench: _Bench, target: str, low: Version, high: Version) -> Version:
