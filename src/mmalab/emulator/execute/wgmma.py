@@ -3,6 +3,9 @@
 Descriptors, scale-d and metadata are read when a warp issues; shared memory and registers when the
 product is done, so that a kernel that touches them too early computes something else under some
 schedule. The four warps of a warpgroup must issue the same thing.
+
+Counted are ``tensor.flops`` alone: reads of shared memory by a product go through no bank model
+here, so ``shared.wavefronts`` has none of them.
 """
 
 from __future__ import annotations
