@@ -19,13 +19,19 @@ def banks(
         help="bytes from one row to the next; without it, three layouts of a 32-value BF16 row")]
         = None,
     access: Annotated[int, typer.Option(help="bytes that each lane takes")] = 16,
+    columns: Annotated[int, typer.Option(
+        help="neighbouring accesses of each row, by neighbouring lanes: 4 for a 32-bit fragment "
+             "(lane/4, lane%4) or cp.async of 64-byte rows")] = 1,
     swizzle: Annotated[str | None, typer.Option(help="B,M,S, counting elements of --dtype")] = None,
     dtype: Annotated[str | None, typer.Option(help="element type of the swizzle; bytes if none")]
         = None,
     pad: Annotated[int, typer.Option(help="unused bytes behind each row")] = 0,
     json: Json = False,
 ) -> None:
-    """Print the bank groups of the rows and the passes they take."""
+    """Print the bank groups of the rows and the passes they take.
+
+    A transposed fragment (lane%4, lane/4) is --rows 4 --columns 8 with the pitch of a row of K.
+    """
     from mmalab.layouts import Swizzle
     from mmalab.plan import banks as model
 
@@ -33,7 +39,8 @@ def banks(
         _three(rows, json=json)
         return
     chosen = Swizzle(*numbers("--swizzle", swizzle, 3)) if swizzle else None
-    found = model.ldmatrix(rows, pitch, size=access, pad=pad, swizzle=chosen, dtype=dtype)
+    found = model.ldmatrix(rows, pitch, size=access, pad=pad, swizzle=chosen, dtype=dtype,
+                           columns=columns)
     if json:
         print_json(found.as_dict())
         return

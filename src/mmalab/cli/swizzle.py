@@ -80,7 +80,8 @@ def _compare(rows: int, cols: int, dtype: str, modes: tuple[str | None, str | No
 def _cut(dtype: str, part: str, *, json: bool) -> None:
     from mmalab.plan.misread import atoms
 
-    found = atoms(*numbers("--part", part, 2), dtype)
+    rows, cols = numbers("--part", part, 2)
+    found = atoms(rows, cols, dtype)
     if json:
         print_json([{"mode": one.mode, "whole": one.whole, "rows": one.rows, "inner": one.inner,
                      "span": one.span} for one in found])

@@ -10,6 +10,11 @@ fall into eight different bank groups? Three layouts of a tile with 32 BF16 valu
     >>> print(ldmatrix(8, 64, swizzle=Swizzle(2, 3, 3), dtype="bf16").line())
     rows 0-7 -> bank groups [0, 4, 1, 5, 2, 6, 3, 7]  passes needed: 1
 
+A load of 32-bit fragments takes four values of each of eight rows:
+
+    >>> [ldmatrix(8, 4 * pitch, size=4, columns=4).passes for pitch in (32, 36, 40)]
+    [8, 1, 2]
+
 A bank group is as many banks as one access is wide: 16 bytes are 4 of the 32 banks, so there are
 8 groups. ``access`` takes any addresses of a warp, and ``wavefronts`` many accesses at once; the
 model itself is in :mod:`mmalab.layouts.banks`.
@@ -46,6 +51,8 @@ class BankAccess:
     ideal: int
     pitch: int | None = None
     swizzle: str | None = None
+    #: Neighbouring accesses of each row, by neighbouring lanes.
+    columns: int = 1
 
     @property
     def passes(self) -> int:
@@ -61,15 +68,19 @@ class BankAccess:
         """The first set of rows in one line: its bank groups and its passes."""
         together = min(lanes_together(self.size), len(self.groups))
         return (
-            f"rows 0-{together - 1} -> bank groups {list(self.groups[:together])}  "
+            f"{self._what}s 0-{together - 1} -> bank groups {list(self.groups[:together])}  "
             f"passes needed: {self.phases[0]}"
         )
 
+    @property
+    def _what(self) -> str:
+        return "row" if self.columns == 1 else "lane"
+
     def table(self) -> str:
-        """Every row: address, bank group, banks, and the passes of its phase."""
+        """Every row or lane: address, bank group, banks, and the passes of its phase."""
         together = lanes_together(self.size)
         span = max(1, self.size // BANK_BYTES)
-        lines = ["row  address  group  banks   phase  passes"]
+        lines = [f"{self._what:<4} address  group  banks   phase  passes"]
         for row, (at, group) in enumerate(zip(self.addresses, self.groups, strict=True)):
             first = at // BANK_BYTES % BANKS
             banks = f"{first}-{first + span - 1}" if span > 1 else str(first)
@@ -88,10 +99,10 @@ class BankAccess:
 
 
 def access(addresses: ArrayLike, size: int, *, pitch: int | None = None,
-           swizzle: Swizzle | None = None) -> BankAccess:
+           swizzle: Swizzle | None = None, columns: int = 1) -> BankAccess:
     """What happens to `addresses` (bytes, one for each lane or row) of `size` bytes each.
 
-    More than 32 of them are several instructions. `pitch` and `swizzle` are only noted.
+    More than 32 of them are several instructions. `pitch`, `swizzle` and `columns` are only noted.
     """
     at = np.asarray(addresses, np.int64)
     if at.ndim != 1 or not at.size:
@@ -110,6 +121,7 @@ def access(addresses: ArrayLike, size: int, *, pitch: int | None = None,
         ideal=sum(int(ideal) for _, ideal in parts),
         pitch=pitch,
         swizzle=None if swizzle is None else str(swizzle),
+        columns=columns,
     )
 
 
@@ -127,27 +139,34 @@ def ldmatrix(
     swizzle: Swizzle | None = None,
     dtype: str | formats.Format | None = None,
     base: int = 0,
+    columns: int = 1,
 ) -> BankAccess:
     """One column of a tile: chunk `chunk` of each of `rows` rows, `size` bytes each.
+
+    With `columns`, that many chunks from there on of each row, by neighbouring lanes.
 
     Row r starts at byte ``base + r * (pitch + pad)``. A `swizzle` counts elements of `dtype`
     (bytes if no dtype is given) on the address relative to `base`, which is what matters when the
     base is a multiple of the swizzle's period.
     """
+    if columns < 1:
+        raise UsageError(f"{columns} columns", "no access at all", legal="columns from 1",
+                         where="mmalab.plan.banks")
     if rows < 1 or chunk < 0 or pad < 0:
         raise UsageError(
             f"{rows} rows, chunk {chunk}, padding {pad}", "negative, or no row at all",
             legal="rows from 1, chunk and padding from 0", where="mmalab.plan.banks",
         )
-    if pitch < (chunk + 1) * size:
+    if pitch < (chunk + columns) * size:
         raise UsageError(
-            f"chunk {chunk} of {size} bytes", f"outside a row of {pitch} bytes",
+            f"chunk {chunk + columns - 1} of {size} bytes", f"outside a row of {pitch} bytes",
             legal=f"0 to {pitch // size - 1}", where="mmalab.plan.banks",
         )
-    at = np.arange(rows, dtype=np.int64) * (pitch + pad) + chunk * size
+    at = (np.arange(rows, dtype=np.int64)[:, None] * (pitch + pad)
+          + (chunk + np.arange(columns)) * size).reshape(-1)
     if swizzle is not None:
         at = byte_swizzle(swizzle, dtype, size)(at)
-    return access(at + base, size, pitch=pitch + pad, swizzle=swizzle)
+    return access(at + base, size, pitch=pitch + pad, swizzle=swizzle, columns=columns)
 
 
 def byte_swizzle(swizzle: Swizzle, dtype: str | formats.Format | None, size: int) -> Swizzle:

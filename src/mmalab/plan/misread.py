@@ -69,7 +69,7 @@ class Misread:
 
     @property
     def _same(self) -> NDArray[np.bool_]:
-        return self.got == np.arange(self.got.size).reshape(self.got.shape)
+        return np.equal(self.got, np.arange(self.got.size).reshape(self.got.shape))
 
     def picture(self, first: int = 0, rows: int = _ROWS) -> str:
         """The chunks that the reader gets, of rows `first` on; another row's as ``row.chunk``."""

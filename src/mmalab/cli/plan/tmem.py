@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from mmalab.cli.numbers import numbers
 from mmalab.cli.output import Json
 from mmalab.cli.plan.answer import answer, record
 from mmalab.cli.plan.drawing import draw_ledger
 from mmalab.cli.plan.sizes import sizes
 from mmalab.errors import UsageError
+from mmalab.isa.tensor_memory import DataPath, data_path, warp_lanes
 from mmalab.plan import pictures, pool
 from mmalab.plan import tmem as model
 from mmalab.plan.packing import Part
@@ -41,6 +43,10 @@ def tmem(
         = None,
     permit: Annotated[bool, typer.Option(
         "--permit", help="the right to allocate belongs to one CTA at a time")] = False,
+    at: Annotated[str | None, typer.Option(
+        help="row,column of D: its lane and column, and the warps that reach it")] = None,
+    warp: Annotated[int | None, typer.Option(
+        min=0, help="the lanes that this warp reaches, and their rows of D")] = None,
     svg: Annotated[Path | None, typer.Option(help="draw the plan into this file")] = None,
     json: Json = False,
 ) -> None:
@@ -50,6 +56,12 @@ def tmem(
     """
     if script:
         _simulate([pool.Script.parse(text) for text in script], permit=permit, svg=svg, json=json)
+        return
+    if mma and (at is not None or warp is not None):
+        m, n, *_ = sizes("--mma", mma, 2, 3)
+        path = data_path(m, n, cta_group=cta_group, sparse=sparse, ws=ws)
+        found = _element(path, m, n, at) if at is not None else _reach(path, warp or 0)
+        answer(found.pop("text"), found, model, json=json)
         return
     if part:
         ledger = model.ledger_of([_part(text) for text in part])
@@ -71,6 +83,33 @@ def tmem(
     if not json:
         draw_ledger(ledger)
     answer(ledger.table(), ledger.as_dict(), model, json=json, fits=ledger.fits)
+
+
+def _element(path: DataPath, m: int, n: int, at: str) -> dict[str, Any]:
+    """Where one element of D lies, and who may load it."""
+    row, col = numbers("--at", at, 2)
+    cta, lane, column = path.place(row, col, m=m, n=n)
+    quarter = lane // 32
+    return {"at": [row, col], "cta": cta, "lane": lane, "column": column, "layout": path.name,
+            "quarter": quarter,
+            "text": f"D[{row}][{col}] of {m} x {n} (layout {path.name}): lane {lane}, column "
+                    f"{column}" + (f" of CTA {cta}" if cta else "") + "\n"
+                    f"warps {quarter}, {quarter + 4}, {quarter + 8} ... (number mod 4 = {quarter}) "
+                    f"reach lanes {32 * quarter} to {32 * quarter + 31}, and no others do"}
+
+
+def _reach(path: DataPath, warp: int) -> dict[str, Any]:
+    """The lanes of one warp, and the rows of D in them."""
+    lanes = warp_lanes(warp)
+    rows = [row for row in range(path.rows)
+            if any(path.place(row, part * path.columns(path.parts), m=path.rows, n=path.parts)[1]
+                   in lanes for part in range(path.parts))]
+    shown = f"rows {rows[0]} to {rows[-1]}" if rows else "no row"
+    return {"warp": warp, "lanes": [lanes.start, lanes.stop - 1], "rows": rows,
+            "layout": path.name,
+            "text": f"warp {warp} reaches lanes {lanes.start} to {lanes.stop - 1} "
+                    f"(32 x ({warp} mod 4) on): {shown} of a CTA's part of D (layout {path.name})\n"
+                    "two warps with the same lanes share them by columns"}
 
 
 def _simulate(scripts: list[pool.Script], *, permit: bool, svg: Path | None, json: bool) -> None:
