@@ -7,6 +7,7 @@ library is needed. Whatever the page logs, throws or asks the network for is kep
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -33,15 +34,22 @@ def find_chromium() -> str | None:
     return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
+def _high(number: int) -> int:
+    """The same file at a number from 10 on: the browser's own are 3 and 4."""
+    copy = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(number)
+    return copy
+
+
 class Chromium:
     """One browser with one page. `logs` are console errors and exceptions, `requests` addresses."""
 
     def __init__(self, path: str) -> None:
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        to_read, self._to = os.pipe()
-        self._from, from_write = os.pipe()
+        to_read, self._to = map(_high, os.pipe())
+        self._from, from_write = map(_high, os.pipe())
         self._process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3<&{to_read} 4>&{from_write}', "sh", path, *_FLAGS,
+            ["bash", "-c", f'exec "$@" 3<&{to_read} 4>&{from_write}', "bash", path, *_FLAGS,
              f"--user-data-dir={self._folder.name}", "about:blank"],
             pass_fds=(to_read, from_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_read)
@@ -91,10 +99,15 @@ class Chromium:
         return found["result"].get("value")
 
     def point(self, selector: str, x: float = 0.5, y: float = 0.5, *, click: bool = False) -> None:
-        """Move the mouse to a place inside an element (shares of its box), and click there."""
+        """Move the mouse to a place inside an element (shares of its box), and click there.
+
+        Two frames pass between scrolling there and asking where it is: the first paints the page
+        as it then stands.
+        """
         at = self.evaluate(
-            "(() => { const e = document.querySelector(" + json.dumps(selector) + ");"
+            "(async () => { const e = document.querySelector(" + json.dumps(selector) + ");"
             "e.scrollIntoView({block: 'center', behavior: 'instant'});"
+            "for (let i = 0; i < 2; i++) await new Promise(requestAnimationFrame);"
             "const b = e.getBoundingClientRect();"
             f"return [b.left + {x} * b.width, b.top + {y} * b.height]; }})()")
         where = {"x": at[0], "y": at[1]}

@@ -15,6 +15,8 @@ from mmalab.report.svg import Scale, Svg
 __all__ = ["Axis", "Bar", "Dot", "Line", "Mark", "bars", "dots", "lines"]
 
 _ROW = 26
+#: Share of the width that names may take beside their bars; longer ones stand above.
+_NAMES = 0.42
 #: Pixels of a letter of the page's small text, as a bound.
 _LETTER = 7.2
 
@@ -43,21 +45,25 @@ class Mark:
 
 def bars(width: int, label: str, rows: Sequence[Bar], *, limit: Mark | None = None) -> str:
     """Horizontal bars from zero, one row each; `limit` is a line through all of them."""
-    left = min(0.42 * width, 8 + max(_wide(row.name) for row in rows))
+    names = 8 + max(_wide(row.name) for row in rows)
+    above = names > _NAMES * width
+    left, step = (0.0, _ROW + 16) if above else (names, _ROW)
     room = 10 + max(_wide(row.words) for row in rows)
     top = 22 if limit else 4
     most = max([row.value for row in rows] + ([limit.value] if limit else []))
     scale = Scale(0, most, left, width - room)
-    drawing = Svg(width, top + _ROW * len(rows) + 4, label)
+    bottom = top + step * len(rows)
+    drawing = Svg(width, bottom + 4, label)
     for at, row in enumerate(rows):
-        y = top + _ROW * at
-        drawing.text(left - 8, y + 15, row.name, anchor="end")
+        y = top + step * at + (16 if above else 0)
+        drawing.text(0 if above else left - 8, y - 2 if above else y + 15, row.name,
+                     anchor="" if above else "end")
         drawing.box(left, y + 3, scale(row.value) - left, _ROW - 9, row.kind,
                     f"{row.name}: {row.words}")
         drawing.text(scale(row.value) + 7, y + 15, row.words, "number")
     if limit:
         x = scale(limit.value)
-        drawing.line(x, top - 4, x, top + _ROW * len(rows), "limit")
+        drawing.line(x, top - 4, x, bottom, "limit")
         drawing.text(x, 11, limit.words, "muted", anchor="end" if x > width / 2 else "")
     return str(drawing)
 
@@ -114,11 +120,11 @@ def lines(width: int, label: str, x: Axis, y: Axis, rows: Sequence[Line], *, hei
         points = [(across(px), up(py)) for px, py in row.points]
         drawing.path(_stepped(points) if row.steps else points, row.kind)
         if row.dots:
-            kind = row.kind.replace("stroke", "").strip()
+            kind = row.kind.split()[-1]
             for (px, py), (vx, vy) in zip(points, row.points, strict=True):
                 drawing.dot(px, py, 3, kind, f"{row.name}: {x.write(vx)}, {y.write(vy)}")
         drawing.text(points[-1][0] + 8, points[-1][1] + 4 - row.lift, row.name,
-                     row.kind.replace("stroke", "words").strip())
+                     f"words {row.kind.split()[-1]}")
     return str(drawing)
 
 

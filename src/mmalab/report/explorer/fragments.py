@@ -73,12 +73,13 @@ def unpack(text: str) -> list[int]:
 def fragment(form: str, operand: str) -> dict[str, Any]:
     """One operand: `index` holds row + rows x (column + columns x matrix) by thread, then slot;
     `slots` (register, high bit, low bit, byte of the fragment) by slot."""
-    row = isa.find(form).fragments[operand]
+    found = isa.find(form)
+    row = found.fragments[operand]
     places = isa.places(form, operand, lane=0)
     return {
-        "operand": operand, "words": _NAMES[operand], "rows": row.rows, "cols": row.cols,
-        "matrices": row.batch, "threads": row.lanes, "type": row.type, "bits": row.bits,
-        "registers": row.registers, "copies": row.copies,
+        "operand": operand, "words": _NAMES[operand] if found.shape else operand,
+        "rows": row.rows, "cols": row.cols, "matrices": row.batch, "threads": row.lanes,
+        "type": row.type, "bits": row.bits, "registers": row.registers, "copies": row.copies,
         "slots": [[p.register, *p.bits, slot * row.bits // 8] for slot, p in enumerate(places)],
         "index": pack(row.indices().reshape(-1)),
         "command": f"mmalab layout {form} -{operand}",

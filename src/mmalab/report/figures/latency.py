@@ -30,13 +30,13 @@ def latency() -> Figure:
             width, "clocks of one instruction by the width of its tile",
             Axis(WIDTHS, "N of the instruction", log=True),
             Axis((8, 16, 32, 64, 128), "clocks", log=True), [
+                Line("the product takes", tuple((n, row[3]) for n, row in
+                                                zip(WIDTHS, rows, strict=True)),
+                     "band soft", lift=-10, dots=False),
                 Line("wgmma, reported", tuple((float(n), float(c)) for n, c in reported.items()),
-                     "stroke ink", lift=10),
-                Line("products take", tuple((n, row[3]) for n, row in zip(WIDTHS, rows,
-                                                                           strict=True)),
-                     "stroke soft", lift=-8),
-                Line("tcgen05, reported", tuple((n, row[4]) for n, row in zip(WIDTHS, rows,
-                                                                               strict=True))),
+                     "dashed ink", lift=6),
+                Line("tcgen05, reported", tuple((n, row[4]) for n, row in
+                                                zip(WIDTHS, rows, strict=True))),
             ], height=250)
 
     return Figure(

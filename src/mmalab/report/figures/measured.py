@@ -8,8 +8,9 @@ from typing import Any
 
 from mmalab.claims.records import load
 from mmalab.errors import ToolError
-from mmalab.report.charts import Axis, Bar, Dot, Mark, bars, dots
+from mmalab.report.charts import Bar, bars
 from mmalab.report.figure import Evidence, Figure, Table
+from mmalab.report.svg import Scale, Svg
 
 __all__ = ["BENCHES", "LADDER", "agreement", "device_line", "inner_loops", "products", "rows_of"]
 
@@ -22,6 +23,9 @@ _EQUAL = {
     "wgmma, every form": ("records/h200/wgmma_equality.json", "outputs", "mismatches"),
 }
 _COPIES = "records/h200/tma_equality.json"
+#: The rungs that are drawn; the table has all.
+_RUNGS = ("ffma", "textbook", "plain_2", "padded_3", "swizzled_3", "swizzled_3_64x64", "tf32",
+          "e4m3", "e4m3_promoted")
 _REGIMES = ("burst", "sustained")
 
 
@@ -30,7 +34,7 @@ def device_line(record: Mapping[str, Any]) -> str:
     device = record.get("device", "")
     if isinstance(device, Mapping):
         return (f"{device['name']}, driver {device['driver']}, CUDA {device['cuda']}, "
-                f"{record['date']}")
+                f"{record['date'].split()[0]}")
     return f"{device}, {record.get('date', '')}".strip(", ")
 
 
@@ -64,30 +68,89 @@ def products() -> Figure:
     """Ratio to cublasLt with its interval, clock and energy, by product."""
     records = _present(BENCHES)
     found = rows_of(records)
-
-    def draw(width: int) -> str:
-        values = [r["ratio"] for _, _, r in found]
-        low, high = min(r["low"] for r in values), max(r["high"] for r in values)
-        ticks = tuple(t for t in (0.5, 0.75, 1, 1.5, 2, 3, 4) if 0.8 * low <= t <= 1.25 * high)
-        return dots(width, "rate of ours over cublasLt's", [
-            Dot(f"{case}, {regime}", r["ratio"]["median"],
-                f"{r['ratio']['median']:.3f}x", r["ratio"]["low"], r["ratio"]["high"],
-                "accent" if r["ratio"]["median"] >= 1 else "ink") for case, regime, r in found],
-            Axis(ticks, "ours / best cublasLt algorithm", log=True, low=0.9 * low,
-                 high=1.1 * high), mark=Mark(1, "equal"))
-
     return Figure(
-        "measured", "Measured: our kernels against the best of cublasLt",
+        "measured", "Our kernels against the best of cublasLt",
         "Rates as ratios of interleaved pairs, with 95 % intervals where there are three pairs or "
-        "more. Burst starts from a rested chip; sustained runs into the power limit, where fewer "
-        "joules are more speed. Clocks are counted inside the kernels.",
-        draw,
+        "more; one pair has none. Burst starts from a rested chip; sustained runs into the power "
+        "limit, where fewer joules are more speed. Clocks are counted inside the kernels; of two "
+        "figures the first is ours.",
+        lambda width: _ratios(width, found),
         Table(("product", "regime", "ratio", "low", "high", "pairs", "ours, TFLOP/s",
                "cublasLt, TFLOP/s", "MHz", "cublasLt, MHz", "J/TFLOP", "cublasLt, J/TFLOP"),
               tuple(_cells(case, regime, r) for case, regime, r in found)),
-        tuple(Evidence("measured", device_line(record)) for record in records[:1]),
-        records[-1]["command"] if len(records) == 1 else str(records[1]["command"]),
-        "A, step 2", wide=True)
+        tuple(Evidence("measured", words) for words in dict.fromkeys(map(device_line, records))),
+        str(max(records, key=lambda record: len(record["rows"]))["command"]), "A, step 2",
+        wide=True)
+
+
+#: Columns right of the dots on a wide page: heading, pixels, what they say of (burst, sustained).
+_WIDE_COLUMNS = ("MHz, burst", "MHz, sustained", "J/TFLOP, sustained")
+_COLUMN = 122
+#: Pixels of the columns of the two ratios.
+_SHORT = (54.0, 72.0)
+
+
+def _ratios(width: int, found: Sequence[tuple[str, str, Mapping[str, Any]]]) -> str:
+    """A row for each product: a disc for burst, a ring for sustained, each with its interval."""
+    cases: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for case, regime, r in found:
+        cases.setdefault(case, {})[regime] = r
+    narrow = width < _COLUMN * 5
+    columns = () if narrow else _WIDE_COLUMNS
+    left, step, top = (0.0, 42, 44) if narrow else (250.0, 27, 44)
+    edge = width - _COLUMN * len(columns) - _SHORT[0] - _SHORT[1]
+    ratios = [r["ratio"] for _, _, r in found]
+    low, high = min(r["low"] for r in ratios), max(r["high"] for r in ratios)
+    scale = Scale(0.93 * low, 1.07 * high, left, edge, log=True)
+    bottom = top + step * len(cases)
+    drawing = Svg(width, bottom + 36, "rate of ours over cublasLt's, by product")
+    for tick in (t for t in (0.5, 0.75, 1, 1.5, 2, 3, 4) if scale.low <= t <= scale.high):
+        drawing.line(scale(tick), top - 6, scale(tick), bottom, "limit" if tick == 1 else "grid")
+        drawing.text(scale(tick), bottom + 14, f"{tick:g}", "muted", anchor="middle")
+    drawing.text((left + edge) / 2, bottom + 31, "ours / best cublasLt algorithm", "muted",
+                 anchor="middle")
+    heads = ("burst", "sustained", *columns)
+    second = edge + _SHORT[0] + _SHORT[1]
+    places = [edge + _SHORT[0], second, *(second + _COLUMN * (at + 1)
+                                          for at in range(len(columns)))]
+    drawing.dot(places[0] - 5, 14, 4, "accent")
+    drawing.dot(places[1] - 5, 14, 3.2, "ring")
+    for place, head in zip(places, heads, strict=True):
+        drawing.text(place, 32, head, "muted", anchor="end")
+    for at, (case, regimes) in enumerate(cases.items()):
+        y = top + step * at + (27 if narrow else 12)
+        drawing.text(left if narrow else left - 12, y - 13 if narrow else y + 4, case,
+                     anchor="" if narrow else "end")
+        _marks(drawing, scale, regimes, y)
+        cells = _row_cells(regimes)
+        for place, words in zip(places, cells[:len(places)], strict=True):
+            drawing.text(place, y + 4, words, "number", anchor="end")
+    return str(drawing)
+
+
+def _marks(drawing: Svg, scale: Scale, regimes: Mapping[str, Mapping[str, Any]], y: float) -> None:
+    for regime in reversed(_REGIMES):
+        if regime in regimes:
+            r = regimes[regime]["ratio"]
+            drawing.line(scale(r["low"]), y, scale(r["high"]), y, "interval accent")
+            kind, radius = ("accent", 4.0) if regime == "burst" else ("ring", 3.2)
+            drawing.dot(scale(r["median"]), y, radius, kind,
+                        f"{regime}: {r['median']:.3f}, {r['low']:.3f} to {r['high']:.3f}, "
+                        f"{r['pairs']} pairs")
+
+
+def _row_cells(regimes: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """The ratios, then clocks in burst and sustained, then energy."""
+    def pair(regime: str, name: str, how: str) -> str:
+        if regime not in regimes:
+            return ""
+        sides = (regimes[regime]["ours"][name], regimes[regime]["baseline"][name])
+        return "" if None in sides else " / ".join(how.format(side) for side in sides)
+
+    return (*(f"{regimes[regime]['ratio']['median']:.3f}" if regime in regimes else ""
+              for regime in _REGIMES),
+            pair("burst", "mhz", "{:,.0f}"), pair("sustained", "mhz", "{:,.0f}"),
+            pair("sustained", "joules_per_tflop", "{:.3f}"))
 
 
 def _cells(case: str, regime: str, r: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -124,8 +187,9 @@ def agreement() -> Figure:
         f"tensor copies {rows[-1][2]} differed when they were recorded"
         + (f": {told}." if told else "."),
         draw, Table(("kernels", "compared", "different", "date", "command"), tuple(rows)),
-        tuple(Evidence("measured", device_line(record)) for record in records.values()),
-        str(rows[0][4]))
+        tuple(Evidence("measured", words) for words in dict.fromkeys(
+            map(device_line, records.values()))),
+        str(rows[0][4]), wide=True)
 
 
 def inner_loops() -> Figure:
@@ -137,7 +201,7 @@ def inner_loops() -> Figure:
     def draw(width: int) -> str:
         return bars(width, "operations per instruction", [
             Bar(name, work, f"{work:,}", "accent" if name == "swizzled_3" else "soft")
-            for name, work, *_ in rows])
+            for name, work, *_ in rows if name in _RUNGS])
 
     return Figure(
         "inner-loops", "Work per instruction in the inner loop",

@@ -24,6 +24,10 @@
     boxes.forEach((box) => { box.checked = true; });
     apply();
   });
+  document.getElementById("claim-corrections").addEventListener("click", () => {
+    boxes.forEach((box) => { if (box.name === "verdict") box.checked = ["false", "changed", "imprecise"].includes(box.value); });
+    apply();
+  });
   const follow = () => {
     const target = /^#[\w-]+$/.test(location.hash) && document.querySelector(location.hash);
     if (target && target.matches("details")) { target.open = true; target.scrollIntoView(); }

@@ -73,7 +73,7 @@
     if (whole) {
       const held = new Set();
       for (let s = 0; s < now.width; s++) if (now.index[thread * now.width + s] !== NOBODY) held.add(now.index[thread * now.width + s]);
-      const first = [...held].slice(0, 8).map((e) => { const p = place(e); return `[${p.row}][${p.col}]`; });
+      const first = [...held].slice(0, 8).map((e) => { const p = place(e); return `${now.matrices > 1 ? `matrix ${p.matrix} ` : ""}[${p.row}][${p.col}]`; });
       say(answer, [nameOf(thread)], held.size ? ` holds ${plural(held.size, "element")}: ${now.operand}${first.join(", ")}${held.size > 8 ? " ..." : ""}` : " holds nothing of it");
       $("fragment-command").textContent = now.memory ? base : `${base} --lane ${thread}`;
       return;
@@ -104,17 +104,17 @@
   }
 
   function draw() {
-    const look = { well: colour("well"), held: colour("held"), accent: colour("accent"), soft: colour("accent-soft"),
+    const look = { well: colour("well"), held: colour("held"), accent: colour("accent"), soft: colour("accent-soft"), mid: colour("accent-mid"),
       ink: colour("ink"), bg: colour("bg"), on: colour("on-accent") };
     const chosen = now.index[at.thread * now.width + at.slot];
     const across = now.matrices > 1 ? 2 : 1;
     const columns = across * now.cols + (across - 1), rows = Math.ceil(now.matrices / across) * (now.rows + 1) - 1;
     const pens = { matrix: size(canvases.matrix, columns, rows, 640), lanes: size(canvases.lanes, now.width, now.threads, 640) };
     const one = (canvas, pen, x, y, thread, slot, element, label) => {
-      const { wide, high } = canvas.cell, gap = wide > 6 && high > 6 ? 1 : 0.5;
-      const mine = thread === at.thread;
+      const { wide, high } = canvas.cell, small = wide < 9 || high < 9, gap = small ? 0 : 1;
+      const mine = thread === at.thread, shade = (thread >> (now.memory ? 5 : 2)) & 1;
       const hit = element === chosen && element !== NOBODY && !whole;
-      pen.fillStyle = element === NOBODY ? look.bg : hit ? look.accent : mine ? look.soft : (thread >> 2) & 1 ? look.held : look.well;
+      pen.fillStyle = element === NOBODY ? look.bg : hit ? look.accent : mine ? (small ? look.mid : look.soft) : shade ? look.held : look.well;
       pen.fillRect(x * wide, y * high, wide - gap, high - gap);
       if (wide < 30 || high < 12 || element === NOBODY) return;
       pen.fillStyle = hit ? look.on : look.ink;

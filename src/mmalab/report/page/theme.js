@@ -7,7 +7,7 @@
   const apply = (choice) => {
     if (choice === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = choice;
-    button.textContent = choice;
+    button.querySelector(".word").textContent = choice;
     button.setAttribute("aria-label", `Colours: ${choice === "auto" ? "automatic" : choice}`);
     document.dispatchEvent(new Event("themechange"));
   };
