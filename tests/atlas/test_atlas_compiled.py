@@ -222,6 +222,8 @@ def test_what_is_provoked_is_explained(ptxas: Tool) -> None:
     assert (spilt.number, spilt.registers) == ("C7511", 255)
     assert spilt.spills > 3000
     assert "255" in spilt.message.cause
+    told = [p.text for p in said if p.case == "two m64n256 accumulators, spills told"]
+    assert any(text.startswith("Registers are spilled") for text in told)
 
 
 def test_a_number_is_no_name() -> None:
@@ -274,6 +276,17 @@ def test_a_refusal_is_a_change() -> None:
     verdict, *rest = atlas.changes(old, new)
     assert (verdict.old, verdict.new) == ("accepted", "refused")
     assert any("CTA pair granularity" in change.new for change in rest)
+
+
+def test_forms_that_a_release_compiles_otherwise() -> None:
+    """NVFP4 with UE8M0 scales of sixteen: absent from 12.9, native in 13.5; F16 as it was."""
+    fp4 = ("mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X"
+           ".f32.e2m1.e2m1.f32.ue8m0")
+    same = "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16"
+    change, = atlas.opcode_changes("12.9", "13.5", [fp4, same], ["sm_120a"])
+    assert change.form == fp4
+    assert change.old.startswith("absent")
+    assert change.new.startswith("native: 1 OMMA.SF.16864")
 
 
 def test_forms_that_a_release_gains_and_loses() -> None:

@@ -6,7 +6,16 @@ was assembled, so that a person can repeat it.
 
 from mmalab.atlas.allocation import Allocator, ColumnCount, allocator, column_counts
 from mmalab.atlas.capability import Answer, matrix
-from mmalab.atlas.differences import Build, Change, MatrixChange, build, changes, matrix_changes
+from mmalab.atlas.differences import (
+    Build,
+    Change,
+    MatrixChange,
+    OpcodeChange,
+    build,
+    changes,
+    matrix_changes,
+    opcode_changes,
+)
 from mmalab.atlas.drain_curve import DrainPoint, drain
 from mmalab.atlas.explained import Message, explain_message, messages
 from mmalab.atlas.images import Coverage, coverage
@@ -30,8 +39,8 @@ from mmalab.atlas.versions import FirstVersion, first_version, first_versions
 __all__ = [
     "Accumulator", "Allocator", "Answer", "Budget", "Build", "Ceiling", "Change", "ColumnCount",
     "Coverage", "DrainPoint", "FirstVersion", "Macros", "MatrixChange", "Message", "Opcode",
-    "Provoked", "Rejection", "SetMaxNReg", "Trial", "accumulators", "allocator", "budget",
-    "build", "ceiling", "changes", "column_counts", "coverage", "drain", "explain_message",
-    "first_version", "first_versions", "macros", "matrix", "matrix_changes", "messages",
-    "opcodes", "probe", "provoked", "setmaxnreg", "why",
+    "OpcodeChange", "Provoked", "Rejection", "SetMaxNReg", "Trial", "accumulators", "allocator",
+    "budget", "build", "ceiling", "changes", "column_counts", "coverage", "drain",
+    "explain_message", "first_version", "first_versions", "macros", "matrix", "matrix_changes",
+    "messages", "opcode_changes", "opcodes", "probe", "provoked", "setmaxnreg", "why",
 ]

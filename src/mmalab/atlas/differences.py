@@ -15,11 +15,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mmalab.atlas.capability import matrix
+from mmalab.atlas.lowered import one_of_each_chip, opcodes
 from mmalab.atlas.releases import known_targets, release
 from mmalab.toolchain import AssemblyError, assemble
 from mmalab.toolchain.assembler import Cubin
 
-__all__ = ["Build", "Change", "MatrixChange", "build", "changes", "matrix_changes", "summary_of"]
+__all__ = ["Build", "Change", "MatrixChange", "OpcodeChange", "build", "changes",
+           "matrix_changes", "opcode_changes", "summary_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,20 @@ class MatrixChange:
     gained: tuple[str, ...]
     lost: tuple[str, ...]
     message: str
+    ptx: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OpcodeChange:
+    """A matrix form that two toolkits compile differently: verdict and matrix opcodes in words, and
+    how many other instructions each needs around them."""
+
+    form: str
+    target: str
+    old: str
+    new: str
+    old_others: int
+    new_others: int
     ptx: str = field(repr=False)
 
 
@@ -139,4 +155,30 @@ def matrix_changes(old: str, new: str, forms: str | Iterable[str] | None = None,
             said = left.messages[gained[0]] if gained else right.messages[lost[0]]
             found.append(MatrixChange(
                 left.form, gained, lost, said, right.module((gained or lost)[0])))
+    return tuple(found)
+
+
+def opcode_changes(old: str, new: str, forms: str | Iterable[str] | None = None,
+                   targets: Iterable[str] | None = None) -> tuple[OpcodeChange, ...]:
+    """Matrix forms that become something else: another verdict, other opcodes, or more or fewer
+    instructions around them. Targets: None for one of each chip that both know.
+
+    Raises:
+        ToolError: a release is not installed.
+    """
+    both = [name for name in one_of_each_chip(release(new))
+            if name in known_targets(release(old))] if targets is None else list(targets)
+    before, after = ({(row.form, row.target): row for row in opcodes(forms, both, toolkit)}
+                     for toolkit in (old, new))
+    found = []
+    for at, left in before.items():
+        right = after[at]
+        words = [f"{row.verdict}: " + ", ".join(f"{n} {w}" for w, n in row.opcodes.items())
+                 for row in (left, right)]
+        others = [sum(row.others.values()) for row in (left, right)]
+        # Around a native opcode stands address arithmetic, which is the kernel's, not the form's.
+        imitated = left.verdict in ("emulated", "fallback")
+        if words[0] != words[1] or (imitated and others[0] != others[1]):
+            found.append(OpcodeChange(left.form, left.target, words[0], words[1], others[0],
+                                      others[1], right.ptx))
     return tuple(found)

@@ -203,6 +203,11 @@ _TABLE: tuple[Message, ...] = (
     Message("requires more registers than the hardware", "registers",
             "the function cannot be compiled", "what must live at once exceeds the file",
             "fewer accumulators at once"),
+    Message("Registers are spilled to local memory in function '*'", "registers",
+            "values wait in local memory, behind L1",
+            "more values live at once than the registers that the kernel may have: 255, or what "
+            "launch bounds and -maxrregcount leave", "a smaller tile, fewer stages in registers, "
+            "looser bounds"),
     # --- performance ---
     Message("should be used on instruction '*' instead of modifier '*'", "performance",
             "a slower form on later chips", "plain .sp takes metadata in any order",

@@ -32,7 +32,8 @@ from mmalab.isa.targets import TARGETS
 from mmalab.toolchain import assemble, cache, lowerings
 from mmalab.toolchain.locate import Tool
 
-__all__ = ["MATRIX_FAMILIES", "Opcode", "matrix_forms", "opcodes", "running"]
+__all__ = ["MATRIX_FAMILIES", "Opcode", "matrix_forms", "one_of_each_chip", "opcodes",
+           "running"]
 
 #: Families that multiply matrices.
 MATRIX_FAMILIES = ("mma.sync", "mma.sp", "wmma.mma", "wgmma.mma_async", "tcgen05.mma")
@@ -95,7 +96,7 @@ def opcodes(
         ToolError: the release is not installed or does not know the target; nvdisasm is missing.
     """
     ptxas = release(toolkit)
-    names = known_targets(ptxas, targets) if targets is not None else _one_of_each_chip(ptxas)
+    names = known_targets(ptxas, targets) if targets is not None else one_of_each_chip(ptxas)
     specimens = [specimens_of(key)[0] for key in _wanted(forms)]
     version = written(newest_ptx(ptxas))
     judged = judge_all(ptxas, specimens, [(name, version) for name in names])
@@ -114,7 +115,8 @@ def opcodes(
     return tuple(rows[specimen.name, name] for specimen in specimens for name in names)
 
 
-def _one_of_each_chip(ptxas: Tool) -> tuple[str, ...]:
+def one_of_each_chip(ptxas: Tool) -> tuple[str, ...]:
+    """The target of each chip that has most: the one with a suffix where there is one."""
     chips = {TARGETS[name].number: name for name in known_targets(ptxas)}  # the suffix a is last
     return tuple(chips.values())
 

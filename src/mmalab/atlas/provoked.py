@@ -123,6 +123,8 @@ CASES: dict[str, _Case] = {
     "wait of some warps": _Case(wgmma_text(before_wait=["@%p2 bra done;"])),
     "two m64n256 accumulators": _Case(wgmma_text(n=256, tiles=2)),
     "one m64n256 accumulator": _Case(wgmma_text(n=256)),
+    "two m64n256 accumulators, spills told": _Case(
+        wgmma_text(n=256, tiles=2), ("--warn-on-spills",)),
     "setmaxnreg, registers unknown": _Case(setmaxnreg_text()),
     "setmaxnreg under -g": _Case(setmaxnreg_text(), ("-g",), 0),
     "wgmma under -g": _Case(wgmma_text(), ("-g",), 0),

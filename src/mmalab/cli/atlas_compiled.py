@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mmalab import isa
 from mmalab.atlas import (
     Allocator,
     Opcode,
@@ -16,9 +17,12 @@ from mmalab.atlas import (
     drain,
     macros,
     matrix_changes,
+    opcode_changes,
     opcodes,
 )
+from mmalab.atlas.lowered import MATRIX_FAMILIES
 from mmalab.atlas.macros import NAMES
+from mmalab.atlas.specimens import chosen
 from mmalab.cli.atlas_view import Asked, Grid, View
 from mmalab.cli.output import read_text
 from mmalab.isa.targets import TargetSet
@@ -136,14 +140,30 @@ def differences(asked: Asked) -> View:
     if len(asked.words) == 1 and Path(asked.words[0]).is_file():
         return _of_a_file(read_text(Path(asked.words[0])), asked, old, new)
     found = matrix_changes(old, new, asked.pattern, asked.targets or None)
-    rows = [{"form": c.form, "ptx": c.ptx, "toolkit": new, "targets": c.gained,
+    rows: list[dict[str, Any]] = [
+            {"form": c.form, "ptx": c.ptx, "toolkit": new, "targets": c.gained,
              "messages": dict.fromkeys(c.lost, c.message), "gained": c.gained,
              "lost": c.lost, "message": c.message} for c in found]
     grid = Grid(("form", "gained", "lost", "the one that refuses says"),
                 [(c.form, str(TargetSet(c.gained)) if c.gained else "",
                   str(TargetSet(c.lost)) if c.lost else "", c.message) for c in found],
                 f"ptxas {old} -> {new}")
-    return View(rows, [grid], (f"{len(found)} spellings differ on targets that both know",))
+    compiled = opcode_changes(old, new, asked.pattern, asked.targets or None) if (
+        _has_products(asked)) else ()
+    rows += [{"form": c.form, "ptx": c.ptx, "toolkit": new, "targets": [c.target], "messages": {},
+              "old": c.old, "new": c.new, "old_others": c.old_others,
+              "new_others": c.new_others} for c in compiled]
+    became = Grid(("form", "target", old, new, "others", "others now"),
+                  [(c.form, c.target, c.old, c.new, c.old_others, c.new_others) for c in compiled],
+                  "matrix forms compiled otherwise")
+    note = (f"{len(found)} spellings are accepted elsewhere on targets that both know, "
+            f"{len(compiled)} matrix forms compiled otherwise")
+    return View(rows, [grid, became], (note,))
+
+
+def _has_products(asked: Asked) -> bool:
+    return any(isa.find(s.opcode).family in MATRIX_FAMILIES
+               for s in chosen(asked.pattern)) if asked.pattern else True
 
 
 def _of_a_file(text: str, asked: Asked, old: str, new: str) -> View:

@@ -43,13 +43,16 @@ def targets(asked: Asked) -> View:
     taken = sum(len(a.targets) for a in answers)
     note = (f"{len(answers):,} spellings, {cells:,} verdicts of ptxas "
             f"{', '.join(asked.toolkits)}: {taken:,} accepted, {cells - taken:,} refused")
-    return View(_plain_answers(answers), [grid], [note], nested=False)
+    reasons = bool(asked.targets) and len(answers) <= _MANY
+    return View(_plain_answers(answers, reasons), [grid], [note], nested=False)
 
 
-def _plain_answers(answers: Sequence[Answer]) -> Iterator[dict[str, Any]]:
+def _plain_answers(answers: Sequence[Answer], reasons: bool) -> Iterator[dict[str, Any]]:
     for a in answers:
-        yield {"form": a.form, "ptx": a.ptx, "toolkit": a.toolkit, "targets": a.targets,
+        row = {"form": a.form, "ptx": a.ptx, "toolkit": a.toolkit, "targets": a.targets,
                "messages": a.messages, "advice": a.advice}
+        # Words for a person, who asks about few; finding what is near takes its time.
+        yield row | {"reasons": {name: a.reason(name) for name in a.messages}} if reasons else row
 
 
 def _by_family(answers: Sequence[Answer]) -> Grid:
