@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mmalab.atlas.capability import matrix
-from mmalab.atlas.lowered import one_of_each_chip, opcodes
+from mmalab.atlas.lowered import Opcode, one_of_each_chip, opcodes
 from mmalab.atlas.releases import known_targets, release
 from mmalab.toolchain import AssemblyError, assemble
 from mmalab.toolchain.assembler import Cubin
@@ -173,8 +173,7 @@ def opcode_changes(old: str, new: str, forms: str | Iterable[str] | None = None,
     found = []
     for at, left in before.items():
         right = after[at]
-        words = [f"{row.verdict}: " + ", ".join(f"{n} {w}" for w, n in row.opcodes.items())
-                 for row in (left, right)]
+        words = [_became(row) for row in (left, right)]
         others = [sum(row.others.values()) for row in (left, right)]
         # Around a native opcode stands address arithmetic, which is the kernel's, not the form's.
         imitated = left.verdict in ("emulated", "fallback")
@@ -182,3 +181,9 @@ def opcode_changes(old: str, new: str, forms: str | Iterable[str] | None = None,
             found.append(OpcodeChange(left.form, left.target, words[0], words[1], others[0],
                                       others[1], right.ptx))
     return tuple(found)
+
+
+def _became(row: Opcode) -> str:
+    """``emulated: 2 HMMA.16816.F32``, or the verdict alone."""
+    made = ", ".join(f"{n} {word}" for word, n in row.opcodes.items())
+    return f"{row.verdict}: {made}" if made else row.verdict

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 from mmalab.atlas.explained import Message, explain_message
 from mmalab.atlas.registers import setmaxnreg_text
-from mmalab.atlas.releases import release
+from mmalab.atlas.releases import release, releases
 from mmalab.errors import UsageError
 from mmalab.toolchain import assemble
 
-__all__ = ["CASES", "Provoked", "provoked", "wgmma_text"]
+__all__ = ["CASES", "Provoked", "numbered", "provoked", "wgmma_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,21 @@ def provoked(toolkit: str | None = None, case: str | None = None) -> tuple[Provo
         raise UsageError(f"case {case!r}", "is not one of the atlas", legal=list(CASES))
     name = release(toolkit).toolkit
     return tuple(row for key in CASES if case in (None, key) for row in _said(key, name))
+
+
+def numbered(number: str) -> tuple[Provoked, ...]:
+    """What a number (``C7511``) stands for, release by release: the first case that shows it.
+
+    Raises:
+        UsageError: no case of any installed release has it.
+    """
+    seen = [row for tool in releases() for row in provoked(tool.toolkit)]
+    found = {row.toolkit: row for row in reversed(seen) if row.number == number}
+    if not found:
+        raise UsageError(f"message {number}", "is not provoked by a case of the atlas",
+                         legal=sorted({row.number for row in seen if row.number}),
+                         where="mmalab atlas --what messages")
+    return tuple(reversed(found.values()))
 
 
 def _said(name: str, toolkit: str) -> Iterator[Provoked]:

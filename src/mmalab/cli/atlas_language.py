@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from mmalab.atlas import (
     why,
 )
 from mmalab.atlas.agreement import record
-from mmalab.atlas.provoked import Provoked
+from mmalab.atlas.provoked import Provoked, numbered
 from mmalab.atlas.specimens import chosen
 from mmalab.cli.atlas_view import Asked, Grid, View
 from mmalab.errors import UsageError
@@ -160,7 +161,9 @@ def images(asked: Asked) -> View:
 
 
 def explained(asked: Asked) -> View:
-    """Messages, all or the one given."""
+    """Messages: all, the one given, or what a number stands for."""
+    if len(asked.words) == 1 and re.fullmatch(r"C\d{4}", asked.words[0]):
+        return _numbered(asked.words[0])
     if asked.words:
         row = explain_message(" ".join(asked.words))
         data = [{"form": row.words, "ptx": "", "toolkit": "", "targets": [], "messages": {},
@@ -184,6 +187,17 @@ def explained(asked: Asked) -> View:
             "numbers": {p.toolkit: p.number for p in said if p.number}})
         cells.append((row.words, ", ".join(numbers), row.meaning, row.cause, row.remedy))
     return View(rows, [Grid(("message", "number", "means", "cause", "remedy"), cells)])
+
+
+def _numbered(number: str) -> View:
+    found = numbered(number)
+    rows = [{"form": number, "ptx": p.ptx, "toolkit": p.toolkit, "targets": ["sm_90a"],
+             "messages": {"sm_90a": p.text}, "meaning": p.message.meaning,
+             "cause": p.message.cause, "remedy": p.message.remedy} for p in found]
+    grid = Grid(("ptxas", "says", "means", "cause", "remedy"),
+                [(p.toolkit, p.message.words, p.message.meaning, p.message.cause,
+                  p.message.remedy) for p in found], number)
+    return View(rows, [grid])
 
 
 VIEWS: dict[str, Callable[[Asked], View]] = {
