@@ -10,6 +10,7 @@ from mmalab.claims.topics import (
     drain,
     fragments,
     hopper,
+    loading,
     machine_code,
     opcodes,
     outlook,
@@ -22,5 +23,5 @@ from mmalab.claims.topics import (
 __all__ = ["MODULES", "codes"]
 
 #: The modules that hold claims.
-MODULES = (accumulation, ada, allocator, banks, decode, drain, fragments, hopper, machine_code,
-           opcodes, outlook, register_file, targets, tensor_memory, traffic)
+MODULES = (accumulation, ada, allocator, banks, decode, drain, fragments, hopper, loading,
+           machine_code, opcodes, outlook, register_file, targets, tensor_memory, traffic)
