@@ -112,6 +112,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         per = [loop["flops_per_instruction"] for f in row["functions"] for loop in f["loops"]
                if loop["header"] == f["main_loop"]]
         matrix: dict[str, int] = {}
+        traps = sum(function["opcodes"].get("BPT", 0) for function in row["functions"])
         for function in row["functions"]:
             for word, n in function["matrix"].items():
                 matrix[word] = matrix.get(word, 0) + n
@@ -121,6 +122,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
             sum(function["instructions"] for function in row["functions"]),
             f"{per[0]:,.0f}" if per and per[0] is not None else "-",
             "/".join(sorted({each["verdict"] for each in row["lowering"]})) or "-",
-            ", ".join(f"{n} {word}" for word, n in matrix.items()) or "-"))
+            ", ".join(f"{n} {word}" for word, n in matrix.items())
+            or (f"none; {traps} BPT.TRAP" if traps else "-")))
     say(table(cells, ("target", "registers", "spilled", "instructions", "FLOPs/instruction",
                       "matrix", "opcodes")))

@@ -137,8 +137,9 @@ def _tile(found: dict[str, Any], name: str, word: int, options: Options) -> None
     found["steps"] = [{"k": at * 256 // bits, "bytes": step, "word": word + step // 16,
                        "hex": f"{word + step // 16:#018x}"} for at, step in enumerate(steps)]
     found["fitting_swizzles"] = fitting_swizzles(mn, bits, options.major)
+    kind = f"{options.dtype} (or any {bits}-bit type)"
     found["lines"] = [
-        f"tile {mn} x {k} {options.dtype}, {options.major}-major, for {name}:",
+        f"tile {mn} x {k} {kind}, {options.major}-major, for {name}:",
         *(f"  k {step['k']:>4}  {step['hex']}  start + {step['bytes']}"
           for step in found["steps"]),
         f"  swizzles whose atoms it fills: {', '.join(found['fitting_swizzles']) or 'none fits'}"]

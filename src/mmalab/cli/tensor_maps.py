@@ -10,6 +10,7 @@ Sizes are innermost first, in elements; strides in bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mmalab.errors import UsageError
@@ -26,13 +27,29 @@ _NUMBERS = ("offset", "channels", "pixels")
 KEYS = (*_LISTS, *_NUMBERS, "dtype", "swizzle", "interleave", "l2_promotion", "fill", "wide")
 
 
+#: Words before the fields: ``tma:in:A.npy``, ``tma:out:256,128:f32:D.npy``; else a number.
+_HEADS = {"in": 2, "out": 4}
+
+
 def split(text: str) -> tuple[list[str], dict[str, str]]:
-    """``in:A.npy:box=64,128`` to the parts without and with an equals sign."""
-    parts = text.split(":")
-    while parts and "=" in parts[-1] and parts[-1].partition("=")[0] in KEYS:
-        parts.pop()
-    options = text.split(":")[len(parts):]
-    return parts, dict(item.split("=", 1) for item in options)
+    """``in:A.npy:box=64,128`` to the words that say over what, and the fields.
+
+    Raises:
+        UsageError: a word behind them that is no field, or a field that is given twice.
+    """
+    words = text.split(":")
+    head = _HEADS.get(words[0], 1)
+    options: dict[str, str] = {}
+    for item in words[head:]:
+        name, equals, value = item.partition("=")
+        if not equals or name not in KEYS:
+            raise UsageError(f"{item!r} in tma:{text}", "is no field of a tensor map",
+                             legal=[f"{key}=..." for key in KEYS], where=_WHERE)
+        if name in options:
+            raise UsageError(f"{item!r} in tma:{text}", f"{name} is given twice",
+                             legal=f"{name}={options[name]} or {item}", where=_WHERE)
+        options[name] = value
+    return words[:head], options
 
 
 def over(array: Any, given: Mapping[str, str], *, dtype: str | None = None) -> TensorMap:
@@ -56,6 +73,8 @@ def over(array: Any, given: Mapping[str, str], *, dtype: str | None = None) -> T
 def make_map(given: Mapping[str, str]) -> tuple[TensorMap, int]:
     """A map without an array, and its address: what ``descriptor tensormap --encode`` makes.
 
+    Without strides the rows follow each other.
+
     Raises:
         UsageError: as :func:`over`, and for an address that is not aligned.
     """
@@ -63,10 +82,13 @@ def make_map(given: Mapping[str, str]) -> tuple[TensorMap, int]:
     from mmalab.tensormap.rules import check_address, check_map
 
     text = dict(given)
+    named = "address" in text
     address = _integer("address", text.pop("address", "0"))
+    if named and not address:
+        raise UsageError("address=0", "is the null pointer", legal="a multiple of 16",
+                         where="CUDA driver API, cuTensorMapEncodeTiled")
     fields = _values(text)
-    _need(fields, "dtype", "dims", "strides") if fields.get("dims", (1,))[1:] else _need(
-        fields, "dtype", "dims")
+    _need(fields, "dtype", "dims")
     corner = None
     if "channels" in fields or "pixels" in fields:
         _need(fields, "lower", "upper", "channels", "pixels")
@@ -75,11 +97,19 @@ def make_map(given: Mapping[str, str]) -> tuple[TensorMap, int]:
         fields["box"] = (corner.channels, corner.pixels)
     _need(fields, "box")
     fields.setdefault("element_strides", (1,) * len(fields["dims"]))
-    fields.setdefault("strides", ())
+    fields.setdefault("strides", _without_gaps(fields["dtype"], fields["dims"]))
     made = TensorMap(array=None, im2col_box=corner, **fields)
     check_map(made)
     check_address(made, address + made.offset)
     return made, address
+
+
+def _without_gaps(dtype: str, dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a tensor whose rows follow each other."""
+    from mmalab.tensormap.elements import element
+
+    row = element(dtype).global_bytes(dims[0]) if dims else 0
+    return tuple(row * prod(dims[1:at]) for at in range(1, len(dims)))
 
 
 def _values(given: Mapping[str, str]) -> dict[str, Any]:
@@ -89,7 +119,7 @@ def _values(given: Mapping[str, str]) -> dict[str, Any]:
             raise UsageError(f"{name}={text}", "is no field of a tensor map", legal=list(KEYS),
                              where=_WHERE)
         if name in _LISTS:
-            found[name] = tuple(_integer(name, part) for part in text.split(",") if part)
+            found[name] = tuple(_integer(name, part) for part in text.split(",")) if text else ()
         else:
             found[name] = _integer(name, text) if name in _NUMBERS else text
     return found
@@ -121,12 +151,14 @@ def describe(data: bytes) -> dict[str, Any]:
     values, word = read(data), words(data)
     problems: list[UsageError] = []
     lines: list[str] = []
+    ragged = 0
     try:
         made = TensorMap.decode(data)
     except UsageError as error:
         problems.append(error)
     else:
         lines = [f"  {name}: {value}" for name, value in _words(made)]
+        ragged = -made.element.global_bytes(made.dims[0]) % 16
     fields = [{"name": name, "value": values[name], "bits": _bits(place.pieces),
                "meaning": f"{place.evidence.value}"}
               for name, place in TABLE.items() if values[name] != place.less
@@ -135,6 +167,9 @@ def describe(data: bytes) -> dict[str, Any]:
         for piece in place.pieces:
             word &= ~piece.mask
     remarks = [f"bits that no field is known for: {word:#x}"] if word else []
+    if ragged:
+        remarks.append(f"a row ends {16 - ragged} bytes into its last 16: a tensor store of it "
+                       f"writes whole 16 bytes, {ragged} past the row (as an H200 does)")
     return {
         "what": "tensor map, 128 bytes in memory order", "word": int.from_bytes(data, "little"),
         "remarks": remarks,
