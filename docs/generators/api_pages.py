@@ -18,7 +18,8 @@ from generators.markdown import first_sentence, table
 
 __all__ = ["pages", "public"]
 
-_BARE = "    options:\n      members: false\n      show_root_heading: false\n"
+_BARE = ("    options:\n      members: false\n      show_root_heading: false\n"
+         "      show_root_toc_entry: false\n")
 
 
 def pages() -> dict[str, str]:
@@ -62,16 +63,17 @@ def _module(name: str, module: ModuleType) -> str:
     if not module.__name__.startswith("mmalab."):
         return ""
     parts = [f"## {name}", f"::: {module.__name__}\n{_BARE}"]
-    parts += [_member(module, member, value) for member, value in public(module)
+    parts += [_member(module, member, value, level=3) for member, value in public(module)
               if not inspect.ismodule(value)]
     return "\n\n".join(part for part in parts if part)
 
 
-def _member(module: ModuleType, name: str, value: Any) -> str:
+def _member(module: ModuleType, name: str, value: Any, level: int = 2) -> str:
     """A function, a class or a constant, found where it is defined."""
     home = getattr(value, "__module__", "")
     own = getattr(value, "__name__", name)
     if not (inspect.isclass(value) or inspect.isfunction(value)) or not home.startswith("mmalab"):
         home, own = module.__name__, name
     return (f'::: {home}.{own}\n    options:\n      heading: "{name}"\n'
+            f"      heading_level: {level}\n"
             f'      toc_label: "{name}"\n')

@@ -13,6 +13,7 @@ from generators import (
     isa_pages,
     layer_map,
     records,
+    tensor_memory_page,
     units,
     verb_pages,
 )
@@ -24,6 +25,7 @@ def pages() -> dict[str, str]:
     """Path below docs/ -> Markdown, for the pages that nobody writes by hand."""
     return {
         **isa_pages.pages(),
+        **tensor_memory_page.pages(),
         **finding_pages.pages(),
         **claim_pages.pages(),
         **verb_pages.pages(),

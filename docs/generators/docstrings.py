@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 import textwrap
 
+from generators.markdown import table
+
 __all__ = ["markdown"]
 
 _ROLE = re.compile(r":(?:py:)?(?:class|func|mod|meth|data|attr|exc):`([^`]+)`")
@@ -25,10 +27,11 @@ _RULE = re.compile(r"^\s*=+( +=+)+\s*$")
 
 def markdown(text: str) -> str:
     """The docstring in Markdown."""
+    text = "\n".join(_tables(text.split("\n")))
     text = _ROLE.sub(lambda found: f"`{_short(found[1])}`", text)
     text = re.sub(r"``([^`\n]+)``", r"`\1`", text)
     text = re.sub(r"::$", ":", text, flags=re.MULTILINE)
-    return "\n".join(_tables(_blocks(text).split("\n")))
+    return _blocks(text)
 
 
 def _blocks(text: str) -> str:
@@ -47,9 +50,21 @@ def _short(target: str) -> str:
 
 
 def _tables(lines: list[str]) -> list[str]:
-    """Drawn tables inside fences; one with two rules has no head, one with three has one."""
+    """Drawn tables as Markdown's; one with two rules has no head, one with three has one."""
     rules = [at for at, line in enumerate(lines) if _RULE.match(line)]
     if len(rules) < 2:
         return lines
     first, last = rules[0], rules[-1]
-    return [*lines[:first], "```text", *lines[first:last + 1], "```", *lines[last + 1:]]
+    starts = [found.start() for found in re.finditer("=+", lines[first])]
+    rows: list[list[str]] = []
+    for at in range(first + 1, last):
+        if at in rules:
+            continue
+        cells = [lines[at][start:end].strip()
+                 for start, end in zip(starts, [*starts[1:], None], strict=True)]
+        if cells[0] or not rows:
+            rows.append(cells)
+        else:  # a line that continues the row above
+            rows[-1] = [f"{old} {new}".strip() for old, new in zip(rows[-1], cells, strict=True)]
+    head = rows.pop(0) if len(rules) > 2 else [""] * len(starts)
+    return [*lines[:first], "", *table(head, rows).split("\n"), "", *_tables(lines[last + 1:])]

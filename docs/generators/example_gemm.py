@@ -54,7 +54,7 @@ def findings() -> str:
     """What the run of the published text says."""
     run, _ = _run(_text())
     told = [re.sub(r"\. Repair: ", ".\n    repair: ", str(one)) for one in run.findings]
-    return f"{_judged(_text())}\n\n{fence(chr(10).join(told))}"
+    return f"{_judged(_text())}\n\n{fence(chr(10).join(told), wrap=True)}"
 
 
 def mended() -> str:

@@ -15,6 +15,8 @@ from mmalab.findings import CODES
 __all__ = ["groups", "pages"]
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Headings that are PTX's names, or hold one.
+_NAMES = {"tcgen05", "mbarrier", "Tensor Memory"}
 _GROUP = re.compile(r"^    # (.+)$|^    \"([\w-]+)\":", re.MULTILINE)
 
 _HEAD = """# Finding codes
@@ -45,7 +47,7 @@ def pages() -> dict[str, str]:
     """findings.md."""
     parts = [_HEAD]
     for heading, codes in groups().items():
-        parts.append(f"## {heading[0].upper()}{heading[1:]}")
+        parts.append(f"## {heading if heading in _NAMES else heading.capitalize()}")
         for code in codes:
             parts += [f"### {code}", f"{CODES[code][0].upper()}{CODES[code][1:]}.",
                       *_example(code)]
@@ -57,7 +59,8 @@ def _example(code: str) -> Iterator[str]:
     if shown is None:
         return
     where = f"`{shown.file}`: {shown.reason}." if shown.file else ""
-    body = "\n\n".join(filter(None, (where, "Reported:", fence(shown.reported), _texts(shown))))
+    parts = (where, "Reported:", fence(shown.reported, wrap=True), _texts(shown))
+    body = "\n\n".join(filter(None, parts))
     yield f'??? example "{prose(shown.reason)}"\n\n{indented(body)}'
 
 

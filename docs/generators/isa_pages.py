@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from generators.markdown import anchor, code, fence, indented, prose, table
 from mmalab import isa
@@ -88,6 +88,7 @@ def _index() -> str:
         ("On the command line: `mmalab forms`, `mmalab explain FORM`, `mmalab legal INSTRUCTION "
         "--target T`. To add a row: [add an instruction](../how-to/add-an-instruction.md)."),
         table(("chapter", "forms", "families"), lines),
+        "[Tensor Memory](tensor-memory.md): kinds of `tcgen05.mma`, and where D lies.",
         "Not in the table yet; such an instruction is an error that says so: opcodes that begin "
         "with " + ", ".join(map(code, LATER_ISSUES)) + ".",
         "## How to read a row",
@@ -114,8 +115,26 @@ def _family(name: str) -> list[str]:
     notes = dict.fromkeys(note for form in forms for note in form.notes)
     if notes:
         parts.append("\n".join(f"- {note}" for note in notes))
+    parts += _hardware(forms)
     parts += _fragments(forms)
     return parts
+
+
+def _hardware(forms: Iterable[isa.Form]) -> Iterator[str]:
+    """What the machine runs for a matrix form: chips by unit, forms that are alike together."""
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for form in forms:
+        units = isa.explain_data(form)["execution"] if form.shape else {}
+        chips: defaultdict[str, list[str]] = defaultdict(list)
+        for chip, how in units.items():
+            chips[how].append(chip)
+        if chips:
+            alike["; ".join(f"{how}: {' '.join(names)}" for how, names in chips.items())].append(
+                form.key)
+    if alike:
+        yield "What the machine runs:"
+        yield table(("unit: chips", "forms", "such as"),
+                    [(how, str(len(keys)), code(keys[0])) for how, keys in alike.items()])
 
 
 def _rows(rows: Iterable[Row]) -> str:
@@ -132,9 +151,10 @@ def _said(row: Row) -> str:
     needs = "; ".join(f"`{word}`: {need.targets}, PTX {_version(need.ptx)}"
                       for word, need in row.needs.items())
     more = f"<br>Words that need more: {needs}." if needs else ""
-    return (f"**{prose(row.summary or row.head)}**<br>{row.need.targets}, PTX "
-            f"{_version(row.need.ptx)} and later{until}; {row.evidence} (PTX ISA, "
-            f"{prose(row.section)}).{more}")
+    where = row.section.removeprefix(f"{chapter_of(row.family)}: ")
+    targets = "any target" if row.need.targets == "any" else row.need.targets
+    return (f"**{prose(row.summary or row.head)}**<br>{targets}, PTX {_version(row.need.ptx)} "
+            f"and later{until}; {row.evidence} (PTX ISA: {prose(where)}).{more}")
 
 
 def _version(version: tuple[int, int]) -> str:

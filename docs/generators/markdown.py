@@ -36,9 +36,9 @@ def code(text: str) -> str:
     return f"`{text}`" if text else ""
 
 
-def fence(text: str, language: str = "text", title: str = "") -> str:
-    """A fenced block."""
-    head = f'{language} title="{title}"' if title else language
+def fence(text: str, language: str = "text", *, wrap: bool = False) -> str:
+    """A fenced block; `wrap` breaks long lines instead of scrolling."""
+    head = f"{{.{language} .wrap}}" if wrap else language
     return f"```{head}\n{text.rstrip()}\n```"
 
 

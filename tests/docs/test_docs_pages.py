@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from generators import api_pages, contents, finding_pages, isa_pages, layer_map, litmus, verb_pages
 from generators.docstrings import markdown
+from generators.examples import fences
 from generators.markdown import anchor, first_sentence, prose, table
 
 from mmalab import isa
@@ -122,6 +123,35 @@ def test_every_verb_is_used_in_a_written_page(verb: str) -> None:
     assert any(re.search(rf"mmalab {verb}\b|make {verb}\b", text) for text in texts)
 
 
+def spoken(text: str) -> list[str]:
+    """The commands of a page that are not run: inline, in shell fences, in marked fences."""
+    inline = re.findall(r"`(mmalab [^`]+)`", " ".join(text.split()))
+    blocks = [block.body for block in fences(text)
+              if block.language == "sh" or block.mark == "not run"]
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    return inline + [line.removeprefix("$ ").partition("#")[0].strip() for line in lines]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_commands_that_are_not_run_exist(name: str) -> None:
+    """Verb, question and options of every mmalab command that a page only mentions; make targets
+    and tools too."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for command in spoken(WRITTEN[name]):
+        words = command.split()
+        if words[0] == "mmalab" and words[1:2] and words[1].islower():
+            known = dict(verb_pages.commands(words[1]))
+            asked = known.get(" ".join(words[1:3])) or known.get(words[1]) or next(
+                iter(known.values()))
+            options = {option for param in asked.params for option in param.opts}
+            used = {word for word in words if re.fullmatch(r"--[a-z][\w-]*", word)}
+            assert used <= options | {"--help"}, command
+        elif words[0] == "make":
+            assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE), command
+    for tool in re.findall(r"\b(?:tools|bench)/\w+\.py\b", WRITTEN[name]):
+        assert (ROOT / tool).exists(), tool
+
+
 @pytest.mark.parametrize("package", layer_map.rows())
 def test_every_package_is_documented(package: str) -> None:
     """Each package has a page that names everything in its ``__all__``."""
@@ -212,7 +242,8 @@ def test_figures_name_their_record() -> None:
     ("a :class:`Form`, ``x``", "a `Form`, `x`"),
     ("one\n\n    >>> f()\n    [0]\n\ntwo", "one\n\n```pycon\n>>> f()\n[0]\n```\n\ntwo"),
     ("one\n\n>>> f()\n[0]", "one\n\n```pycon\n>>> f()\n[0]\n```\n"),
-    ("==  ==\na   b\n==  ==", "```text\n==  ==\na   b\n==  ==\n```"),
+    ("==  ===\na   b\n    ``c``\n==  ===", "\n|  |  |\n|---|---|\n| a | b `c` |\n"),
+    ("==  ===\nh   i\n==  ===\na   b\n==  ===", "\n| h | i |\n|---|---|\n| a | b |\n"),
     ("plain", "plain")])
 def test_docstrings_become_markdown(text: str, wanted: str) -> None:
     """Roles, sessions and drawn tables of the source."""
