@@ -121,6 +121,9 @@ def test_every_trial_can_be_repeated() -> None:
     """Each neighbour has its text; the one that is accepted assembles."""
     found = atlas.why(specimens_of("wgmma.fence.sync.aligned")[0].module("sm_90", "9.0"))
     assert (found.because, found.line, found.text) == ("suffix", 6, "wgmma.fence.sync.aligned;")
+    text = specimens_of("wgmma.fence.sync.aligned")[0].module("sm_90", "9.0")
+    spread = text.replace("wgmma.fence.sync.aligned;", "wgmma.fence\n    .sync.aligned\n    ;")
+    assert "wgmma" in atlas.why(spread).text
     good = next(trial for trial in found.trials if trial.accepted)
     assert ".target sm_90a" in good.ptx
     assert atlas.why(good.ptx).accepted

@@ -1,7 +1,23 @@
 """The compiler atlas: a laboratory without a GPU as functions. Assemble, disassemble, read, derive.
 
 Every answer is made here and now by an installed ptxas, kept by content, and carries the PTX that
-was assembled, so that a person can repeat it.
+was assembled, so that a person can repeat it. The questions::
+
+    matrix           which forms assemble for which targets, and ptxas's words where not
+    first_versions   the first PTX version of each form
+    why              why a text is rejected: its neighbours assembled
+    coverage         which built images run on which device
+    opcodes          what matrix forms become: native, emulated, absent
+    allocator        what tcgen05.alloc, relinquish and dealloc become, and their guards
+    drain            registers that tcgen05.ld costs
+    ceiling, accumulators, budget, setmaxnreg      registers, compiled and derived
+    changes, matrix_changes, opcode_changes        what two toolkits make of the same
+    explain_message, provoked                      ptxas's messages, and kernels that cause them
+    macros           what tells one target from another in CUDA C++
+
+    >>> row, = matrix(["wgmma.fence.sync.aligned"], ["sm_90a", "sm_120a"])    # doctest: +SKIP
+    >>> row.targets, row.reason("sm_120a")
+    (('sm_90a',), 'wgmma needs sm_90a, sm_120a is not among them; instead: mma.sync, ...')
 """
 
 from mmalab.atlas.allocation import Allocator, ColumnCount, allocator, column_counts

@@ -278,12 +278,13 @@ def _faulty_instructions(bench: _Bench) -> list[str]:
 
 
 def _instruction_at(module: Module, line: int | None) -> str:
-    """The instruction that ends on a line."""
-    return next((text for at, text in _instructions(module) if at == line), "")
+    """The instruction that stands on a line; ptxas names the first or the last of several."""
+    return next((text for lines, text in _instructions(module) if line in lines), "")
 
 
-def _instructions(module: Module) -> Iterator[tuple[int, str]]:
+def _instructions(module: Module) -> Iterator[tuple[range, str]]:
+    """Every instruction in one line, and the lines that it has in the text."""
     for function in module.functions:
         for instruction in function.instructions():
-            yield instruction.line + instruction.text.count("\n"), " ".join(
-                instruction.text.split())
+            last = instruction.line + instruction.text.count("\n")
+            yield range(instruction.line, last + 1), " ".join(instruction.text.split())

@@ -136,7 +136,7 @@ def rejection(asked: Asked) -> View:
                 ("changed", "target", "PTX", "ptxas", "", "says"),
                 [(t.change, t.target, t.version, t.toolkit,
                   "accepted" if t.accepted else "refused", t.message) for t in found.trials]))
-            at = f" (line {found.line}: {found.text})" if found.line else ""
+            at = f" (line {found.line}: {found.text.split()[0]})" if found.text else ""
             notes += [f"{found.because}: {found.reason}{at}",
                       *(f"instead: {word}" for word in found.instead)]
     return View(rows, grids, notes, int(code))
