@@ -69,6 +69,16 @@ def test_why(mmalab, refused: Path, article: Path) -> None:
     assert mmalab("atlas", article, "--what", "why").code == 0
 
 
+def test_a_file_over_targets_and_versions(mmalab, article: Path) -> None:
+    """Where the article's probe assembles, and the least version that it needs."""
+    row, = mmalab("atlas", article, "--target", "sm_90a", "--target", "sm_100f", "--json").json
+    assert row["targets"] == ["sm_100f"]
+    assert "not supported on .target 'sm_90a'" in row["messages"]["sm_90a"]
+    row, = mmalab("atlas", article, "--what", "versions", "--json").json
+    assert (row["version"], row["targets"]) == ("8.6", ["sm_100a"])
+    assert "requires PTX ISA .version 8.6" in row["messages"]["sm_100a"]
+
+
 def test_guardrails_and_differences(mmalab, article: Path) -> None:
     rows = mmalab("atlas", "--what", "guardrails", "--toolkit", "12.9", "--json").json
     assert [row["references"] for row in rows if "references" in row][:4] == [15, 15, 15, 15]

@@ -5,6 +5,7 @@ was assembled, so that a person can repeat it. The questions::
 
     matrix           which forms assemble for which targets, and ptxas's words where not
     first_versions   the first PTX version of each form
+    assembles_for, least_version      the same of a whole text
     why              why a text is rejected: its neighbours assembled
     coverage         which built images run on which device
     opcodes          what matrix forms become: native, emulated, absent
@@ -38,6 +39,7 @@ from mmalab.atlas.images import Coverage, coverage
 from mmalab.atlas.kernel_text import probe
 from mmalab.atlas.lowered import Opcode, opcodes
 from mmalab.atlas.macros import Macros, macros
+from mmalab.atlas.modules import Assembles, LeastVersion, assembles_for, least_version
 from mmalab.atlas.provoked import Provoked, provoked
 from mmalab.atlas.registers import (
     Accumulator,
@@ -53,10 +55,11 @@ from mmalab.atlas.rejection import Rejection, Trial, why
 from mmalab.atlas.versions import FirstVersion, first_version, first_versions
 
 __all__ = [
-    "Accumulator", "Allocator", "Answer", "Budget", "Build", "Ceiling", "Change", "ColumnCount",
-    "Coverage", "DrainPoint", "FirstVersion", "Macros", "MatrixChange", "Message", "Opcode",
-    "OpcodeChange", "Provoked", "Rejection", "SetMaxNReg", "Trial", "accumulators", "allocator",
-    "budget", "build", "ceiling", "changes", "column_counts", "coverage", "drain",
-    "explain_message", "first_version", "first_versions", "macros", "matrix", "matrix_changes",
-    "messages", "opcode_changes", "opcodes", "probe", "provoked", "setmaxnreg", "why",
+    "Accumulator", "Allocator", "Answer", "Assembles", "Budget", "Build", "Ceiling", "Change",
+    "ColumnCount", "Coverage", "DrainPoint", "FirstVersion", "LeastVersion", "Macros",
+    "MatrixChange", "Message", "Opcode", "OpcodeChange", "Provoked", "Rejection", "SetMaxNReg",
+    "Trial", "accumulators", "allocator", "assembles_for", "budget", "build", "ceiling",
+    "changes", "column_counts", "coverage", "drain", "explain_message", "first_version",
+    "first_versions", "least_version", "macros", "matrix", "matrix_changes", "messages",
+    "opcode_changes", "opcodes", "probe", "provoked", "setmaxnreg", "why",
 ]

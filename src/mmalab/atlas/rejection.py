@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mmalab import isa
+from mmalab.atlas.modules import least
 from mmalab.atlas.releases import PTX_VERSIONS, known_targets, newest_ptx, releases, written
 from mmalab.atlas.releases import release as find_release
 from mmalab.errors import ToolError
@@ -219,15 +220,7 @@ def _other_toolkits(bench: _Bench, target: str) -> list[str]:
 
 def _first_version(bench: _Bench, target: str, low: Version, high: Version) -> Version:
     """The first accepted version above `low`, which is refused or unknown; `high` is accepted."""
-    versions = [v for v in PTX_VERSIONS if low <= v <= high]
-    refused, accepted = -1, len(versions) - 1
-    while accepted - refused > 1:
-        middle = (refused + accepted) // 2
-        if bench.take("version", target, versions[middle]):
-            accepted = middle
-        else:
-            refused = middle
-    return versions[accepted]
+    return least(lambda version: bench.take("version", target, version), low, high)
 
 
 def _suffix(bench: _Bench, target: str, taken: list[str]) -> tuple[Because, str, list[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from mmalab import isa
@@ -24,7 +23,6 @@ from mmalab.atlas.lowered import MATRIX_FAMILIES
 from mmalab.atlas.macros import NAMES
 from mmalab.atlas.specimens import chosen
 from mmalab.cli.atlas_view import Asked, Grid, View
-from mmalab.cli.output import read_text
 from mmalab.isa.targets import TargetSet
 
 __all__ = ["VIEWS"]
@@ -137,8 +135,8 @@ def draining(asked: Asked) -> View:
 def differences(asked: Asked) -> View:
     """Two toolkits: of a file's builds, or of the forms that they accept."""
     old, new = asked.pair
-    if len(asked.words) == 1 and Path(asked.words[0]).is_file():
-        return _of_a_file(read_text(Path(asked.words[0])), asked, old, new)
+    if asked.names_a_file:
+        return _of_a_file(asked.file(), asked, old, new)
     found = matrix_changes(old, new, asked.pattern, asked.targets or None)
     rows: list[dict[str, Any]] = [
             {"form": c.form, "ptx": c.ptx, "toolkit": new, "targets": c.gained,

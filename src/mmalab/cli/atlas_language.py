@@ -10,9 +10,11 @@ from typing import Any
 
 from mmalab.atlas import (
     Answer,
+    assembles_for,
     coverage,
     explain_message,
     first_versions,
+    least_version,
     matrix,
     messages,
     provoked,
@@ -24,7 +26,7 @@ from mmalab.atlas.specimens import chosen
 from mmalab.cli.atlas_view import Asked, Grid, View
 from mmalab.errors import UsageError
 from mmalab.isa.ports import instead, replacements
-from mmalab.isa.targets import TargetSet
+from mmalab.isa.targets import TARGETS, TargetSet
 from mmalab.isa.targets import target as target_row
 
 __all__ = ["VIEWS"]
@@ -34,7 +36,9 @@ _MANY = 60
 
 
 def targets(asked: Asked) -> View:
-    """The capability matrix."""
+    """The capability matrix, of forms or of a file."""
+    if asked.names_a_file:
+        return _of_a_file(asked)
     answers = [answer for toolkit in asked.toolkits
                for answer in matrix(asked.pattern, asked.targets or None, toolkit)]
     if asked.output is not None:
@@ -46,6 +50,19 @@ def targets(asked: Asked) -> View:
             f"{', '.join(asked.toolkits)}: {taken:,} accepted, {cells - taken:,} refused")
     reasons = bool(asked.targets) and len(answers) <= _MANY
     return View(_plain_answers(answers, reasons), [grid], [note], nested=False)
+
+
+def _of_a_file(asked: Asked) -> View:
+    found = [assembles_for(asked.file(), asked.targets or None, toolkit)
+             for toolkit in asked.toolkits]
+    rows = [{"form": asked.words[0], "ptx": f.ptx, "toolkit": f.toolkit, "targets": f.targets,
+             "messages": f.messages} for f in found]
+    grids = [Grid(("target", "ptxas says"),
+                  [(name, f.messages.get(name, "accepted"))
+                   for name in TARGETS if name in f.targets or name in f.messages],
+                  f"ptxas {f.toolkit}") for f in found]
+    return View(rows, grids, [f"ptxas {f.toolkit} takes it for {TargetSet(f.targets)}"
+                              for f in found])
 
 
 def _plain_answers(answers: Sequence[Answer], reasons: bool) -> Iterator[dict[str, Any]]:
@@ -79,6 +96,8 @@ def versions(asked: Asked) -> View:
     if len(asked.targets) > 1:
         raise UsageError("several targets", "have a first version each", legal="one --target")
     target = asked.targets[0] if asked.targets else None
+    if asked.names_a_file:
+        return _least_version(asked, target)
     found = [row for toolkit in asked.toolkits
              for row in first_versions(asked.pattern, target, toolkit)]
     rows = [{"form": r.form, "ptx": r.ptx, "toolkit": r.toolkit, "version": r.version,
@@ -87,6 +106,16 @@ def versions(asked: Asked) -> View:
     grid = Grid(("form", "ptxas", "target", "first", "last", "one version earlier"),
                 [(r.form, r.toolkit, r.target, r.version or "-", r.last or "-", r.below)
                  for r in found])
+    return View(rows, [grid])
+
+
+def _least_version(asked: Asked, target: str | None) -> View:
+    found = [least_version(asked.file(), target, toolkit) for toolkit in asked.toolkits]
+    rows = [{"form": asked.words[0], "ptx": r.ptx, "toolkit": r.toolkit, "version": r.version,
+             "targets": [r.target] if r.version else [],
+             "messages": {r.target: r.below} if r.below else {}} for r in found]
+    grid = Grid(("file", "ptxas", "target", "least", "one version earlier"),
+                [(asked.words[0], r.toolkit, r.target, r.version or "-", r.below) for r in found])
     return View(rows, [grid])
 
 

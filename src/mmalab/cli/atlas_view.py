@@ -54,6 +54,11 @@ class Asked:
                              where="--toolkit 12.9 --toolkit 13.5")
         return found[0], found[-1]
 
+    @property
+    def names_a_file(self) -> bool:
+        """Whether the one word is a file, where a pattern could stand as well."""
+        return len(self.words) == 1 and Path(self.words[0]).is_file()
+
     def file(self) -> str:
         """The text of the one file named.
 
