@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,12 +22,15 @@ def asm(
     maxrregcount: Annotated[int | None, typer.Option(help="registers per thread at most")] = None,
     opt_level: Annotated[int, typer.Option("--opt-level", "-O", help="0 to 3")] = 3,
     output: Annotated[Path | None, typer.Option("-o", help="write the cubin here")] = None,
+    expect: Annotated[list[str] | None, typer.Option(
+        help="an opcode that has to be there, and how often: QMMA.SF:2; may be given again")]
+        = None,
     json: Json = False,
 ) -> None:
     """Assemble, then print opcodes, registers, loops, FLOPs per instruction, native or emulated.
 
     With several targets the answer is a table by chip; a chip that refuses the text has its row,
-    and the exit code is then 1.
+    and the exit code is then 1, as when an opcode of --expect is missing.
     """
     targets: list[str | None] = list(target or []) or [None]
     if output is not None and len(targets) > 1:
@@ -36,7 +40,7 @@ def asm(
     made: list[dict[str, Any]] = []
     for each in targets:
         try:
-            made.append(_one(file, text, each, options, output))
+            made.append(_one(file, text, each, options, output, tuple(expect or ())))
         except MmalabError as refused:
             if len(targets) == 1:
                 raise
@@ -47,12 +51,16 @@ def asm(
         _print_one(made[0])
     else:
         _print_table(made)
-    if any("error" in row for row in made):
+    lacking = [] if json else [
+        f"{row['target']}: {line}" for row in made for line in row.get("missing", ())]
+    say(*lacking)
+    if any("error" in row or row["missing"] for row in made):
         raise typer.Exit(1)
 
 
 def _one(file: Path, text: str, target: str | None, options: dict[str, Any],
-         output: Path | None) -> dict[str, Any]:
+         output: Path | None, expected: tuple[str, ...]) -> dict[str, Any]:
+    from mmalab.cli.expected import missing
     from mmalab.cli.listing import function_data, resource_data, summary_lines
     from mmalab.toolchain import assemble, compile_cuda, lowerings
 
@@ -67,6 +75,7 @@ def _one(file: Path, text: str, target: str | None, options: dict[str, Any],
     if output is not None:
         cubin.save(output)
     return {
+        "missing": missing(expected, Counter(i.mnemonic for i in cubin.sass)),
         "target": cubin.target, "toolkit": cubin.toolkit, "compiler": compiler,
         "bytes": len(cubin), "resources": resource_data(cubin),
         "warnings": [str(warning) for warning in cubin.warnings],

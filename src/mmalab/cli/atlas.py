@@ -32,6 +32,8 @@ QUESTIONS: dict[str, str] = {
     "drain": "registers that tcgen05.ld costs, by shape and count",
     "registers": "ceilings, accumulators, setmaxnreg; with numbers, the budget of that split",
     "diff": "what changed between two --toolkit: of a FILE, or of the forms they accept",
+    "builds": "what differs between two FILEs: registers, spills, opcodes, messages",
+    "debug": "what -g makes of a FILE: another program",
     "toolkits": "which CUDA release reads a PTX version, and first knows a target",
     "macros": "which preprocessor macros tell one --target from another",
     "messages": "ptxas's messages explained, with the numbers that each toolkit gives them",
@@ -40,7 +42,8 @@ QUESTIONS: dict[str, str] = {
 
 def atlas(
     words: Annotated[list[str] | None, typer.Argument(
-        help="forms (a glob, words, an opcode), a FILE, images or numbers: as --what asks")] = None,
+        help="forms (a glob, words, an opcode), a FILE or two, images or numbers: as --what "
+             "asks")] = None,
     *,
     what: Annotated[str, typer.Option(help=" | ".join(QUESTIONS))] = "targets",
     target: Annotated[list[str] | None, typer.Option(help="chip; may be given again")] = None,
@@ -55,12 +58,18 @@ def atlas(
         raise UsageError(f"-o with --what {what}", "is not recorded", legal="--what targets")
     if what not in QUESTIONS:
         raise UsageError(f"--what {what}", "is no question of the atlas", legal=list(QUESTIONS))
-    from mmalab.cli import atlas_compiled, atlas_language, atlas_numbers, atlas_toolkits
+    from mmalab.cli import (
+        atlas_builds,
+        atlas_compiled,
+        atlas_language,
+        atlas_numbers,
+        atlas_toolkits,
+    )
     from mmalab.cli.atlas_view import Asked, show
 
     asked = Asked(tuple(words or ()), tuple(target or ()), tuple(toolkit or ()), output)
     views = {**atlas_language.VIEWS, **atlas_compiled.VIEWS, **atlas_numbers.VIEWS,
-             **atlas_toolkits.VIEWS}
+             **atlas_builds.VIEWS, **atlas_toolkits.VIEWS}
     view = views[what](asked)
     if json:
         # A line for each row: the whole matrix is eleven thousand of them.
