@@ -123,7 +123,7 @@ def test_a_lane_is_asked_by_a_tap(desktop: Chromium) -> None:
     desktop.point("#fragment-lanes", 0.5, (6 + 0.5) / 32, click=True)
     held = [place.at for place in isa.places(BF16, "A", lane=6)]
     words = ", ".join(f"[{row}][{col}]" for row, col in held)
-    assert text(desktop, "fragment-answer") == f"lane 6 holds {len(held)} elements: A{words}"
+    assert text(desktop, "fragment-answer") == f"lane 6 holds {len(held)} elements of A: {words}"
 
 
 def test_elements_are_asked_by_keys(desktop: Chromium) -> None:
@@ -176,7 +176,20 @@ def test_boxes_by_pointing_and_refusals(desktop: Chromium) -> None:
     assert desktop.evaluate("document.querySelectorAll('#box-pair .same').length") == 2
     choose(desktop, "box-inner", "256")
     assert "128" in text(desktop, "box-answer")
-    assert desktop.evaluate("document.getElementById('box-pair').hidden")
+    assert desktop.evaluate("document.getElementById('box-pair').offsetParent") is None
+    assert desktop.logs == []
+
+
+def test_a_reload_begins_anew(desktop: Chromium, page: Path) -> None:
+    """A browser that keeps what was chosen would show other answers than the choices."""
+    desktop.point("#claim-corrections", click=True)
+    choose(desktop, "box-inner", "256")
+    for _ in range(3):
+        desktop.open(page)
+        assert desktop.evaluate("document.querySelectorAll('.claim[hidden]').length") == 0
+        assert desktop.evaluate(
+            "document.querySelectorAll('#claim-filters input:not(:checked)').length") == 1
+        assert desktop.evaluate("document.getElementById('box-inner').value") == "128"
 
 
 def test_claims_are_filtered(desktop: Chromium, made: Report) -> None:

@@ -12,7 +12,8 @@ from mmalab.report.charts import Bar, bars
 from mmalab.report.figure import Evidence, Figure, Table
 from mmalab.report.svg import Scale, Svg
 
-__all__ = ["BENCHES", "LADDER", "agreement", "device_line", "inner_loops", "products", "rows_of"]
+__all__ = ["BENCHES", "EQUAL_RECORDS", "LADDER", "agreement", "compared", "device_line",
+           "inner_loops", "products", "rows_of"]
 
 #: Records of timed products, in the order shown.
 BENCHES = tuple(f"records/h200/bench/{name}.json" for name in (
@@ -160,21 +161,36 @@ def _cells(case: str, regime: str, r: Mapping[str, Any]) -> tuple[Any, ...]:
             ours["joules_per_tflop"] or "", theirs["joules_per_tflop"] or "")
 
 
+#: The records of compared outputs.
+EQUAL_RECORDS = tuple(path for path, _, _ in _EQUAL.values())
+
+
+def compared() -> tuple[int, int]:
+    """(outputs of products that were compared with the chip's, those that differed).
+
+    Raises:
+        ToolError: a record is not here.
+    """
+    counts = [(load(path)[total], load(path)[wrong]) for path, total, wrong in _EQUAL.values()]
+    return sum(total for total, _ in counts), sum(wrong for _, wrong in counts)
+
+
 def agreement() -> Figure:
     """Outputs of a chip that were compared with the emulator, bit for bit."""
     rows = []
     records = {}
-    for name, (path, total, wrong) in _EQUAL.items():
+    for name, (path, outputs, mismatches) in _EQUAL.items():
         records[path] = record = load(path)
-        rows.append((name, record[total], record[wrong], record["date"], record["command"]))
+        rows.append((name, record[outputs], record[mismatches], record["date"],
+                     record["command"]))
 
-    compared = tuple(rows)
-    total, wrong = sum(row[1] for row in compared), sum(row[2] for row in compared)
+    drawn = tuple(rows)
+    total, wrong = compared()
 
     def draw(width: int) -> str:
         return bars(width, "outputs compared bit for bit", [
             Bar(name, outputs, f"{outputs / 1e6:.1f} M, {differ} differ",
-                "warn" if differ else "accent") for name, outputs, differ, _, _ in compared])
+                "warn" if differ else "accent") for name, outputs, differ, _, _ in drawn])
 
     copies = load(_COPIES)
     told = copies.get("since", "")

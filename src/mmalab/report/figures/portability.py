@@ -32,7 +32,7 @@ def families() -> Figure:
     rows = {name: _row(form) for name, form in FAMILIES.items()}
 
     def draw(width: int) -> str:
-        left, step = (104.0, 24.0) if width < 420 else (130.0, 26.0)
+        left, step = (114.0, 24.0) if width < 420 else (130.0, 26.0)
         cell = (width - left) / len(TARGETS)
         drawing = Svg(width, 34 + step * len(rows), "matrix instructions by target")
         for at, target in enumerate(TARGETS):
@@ -49,7 +49,7 @@ def families() -> Figure:
 
     return Figure(
         "portability", "What runs where",
-        "One instruction of each family on eleven targets: accent where the chip has it, grey "
+        "One instruction of each family on eleven targets: coloured where the chip has it, grey "
         "where the assembler builds it out of others. wgmma exists on sm_90a alone, tcgen05 on the "
         "data-centre Blackwells; mma.sync is what spans them.",
         draw,

@@ -83,7 +83,7 @@ def ledgers() -> Figure:
 
     return Figure(
         "ledger", "The ledger of 512 columns",
-        "Accumulators (accent) and block-scale factors (dark) of a CTA, packed as the allocation "
+        "Accumulators (coloured) and block-scale factors (grey) of a CTA, packed as the allocation "
         "rules allow: powers of two from 32. Two full accumulators leave nothing for scales.",
         draw,
         Table(("plan", "columns", "allocations", "free", "fits", "instead"),

@@ -29,7 +29,7 @@
   }
   function point(event) {
     const key = event.target.dataset && event.target.dataset.key;
-    if (!key) return;
+    if (!key || found.refused) return;
     document.querySelectorAll("#box-pair .same").forEach((cell) => cell.classList.remove("same"));
     document.querySelectorAll(`#box-pair [data-key="${key}"]`).forEach((cell) => cell.classList.add("same"));
     const [row, chunk] = key.split(",").map(Number), offset = found.offsets[row][chunk];

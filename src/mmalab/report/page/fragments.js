@@ -74,7 +74,7 @@
       const held = new Set();
       for (let s = 0; s < now.width; s++) if (now.index[thread * now.width + s] !== NOBODY) held.add(now.index[thread * now.width + s]);
       const first = [...held].slice(0, 8).map((e) => { const p = place(e); return `${now.matrices > 1 ? `matrix ${p.matrix} ` : ""}[${p.row}][${p.col}]`; });
-      say(answer, [nameOf(thread)], held.size ? ` holds ${plural(held.size, "element")}: ${now.operand}${first.join(", ")}${held.size > 8 ? " ..." : ""}` : " holds nothing of it");
+      say(answer, [nameOf(thread)], held.size ? ` holds ${plural(held.size, "element")} of ${now.operand}: ${first.join(", ")}${held.size > 8 ? " ..." : ""}` : " holds nothing of it");
       $("fragment-command").textContent = now.memory ? base : `${base} --lane ${thread}`;
       return;
     }
@@ -91,7 +91,7 @@
   function size(canvas, columns, rows, mostHigh) {
     const room = Math.min(canvas.parentElement.clientWidth || 320, 560);
     const wide = Math.max(3, Math.min(52, Math.floor(room / columns)));
-    const high = Math.max(2.5, Math.min(wide, 26, mostHigh / rows));
+    const high = Math.max(2, Math.floor(Math.min(wide, 26, mostHigh / rows)));
     const scale = devicePixelRatio || 1;
     canvas.style.width = `${columns * wide}px`;
     canvas.style.height = `${rows * high}px`;
@@ -110,12 +110,12 @@
     const across = now.matrices > 1 ? 2 : 1;
     const columns = across * now.cols + (across - 1), rows = Math.ceil(now.matrices / across) * (now.rows + 1) - 1;
     const pens = { matrix: size(canvases.matrix, columns, rows, 640), lanes: size(canvases.lanes, now.width, now.threads, 640) };
-    const one = (canvas, pen, x, y, thread, slot, element, label) => {
+    const one = (canvas, pen, x, y, thread, slot, element, label, joined) => {
       const { wide, high } = canvas.cell, small = wide < 9 || high < 9, gap = small ? 0 : 1;
       const mine = thread === at.thread, shade = (thread >> (now.memory ? 5 : 2)) & 1;
       const hit = element === chosen && element !== NOBODY && !whole;
       pen.fillStyle = element === NOBODY ? look.bg : hit ? look.accent : mine ? (small ? look.mid : look.soft) : shade ? look.held : look.well;
-      pen.fillRect(x * wide, y * high, wide - gap, high - gap);
+      pen.fillRect(x * wide, y * high, wide - (joined ? 0 : gap), high - gap);
       if (wide < 30 || high < 12 || element === NOBODY) return;
       pen.fillStyle = hit ? look.on : look.ink;
       pen.font = "11px ui-monospace, monospace";
@@ -130,7 +130,9 @@
     }
     for (let thread = 0; thread < now.threads; thread++) for (let slot = 0; slot < now.width; slot++) {
       const element = now.index[thread * now.width + slot], p = place(element);
-      one(canvases.lanes, pens.lanes, slot, thread, thread, slot, element, `${p.row},${p.col}`);
+      // Elements of one register are one box.
+      const joined = slot + 1 < now.width && now.slots[slot + 1][0] === now.slots[slot][0];
+      one(canvases.lanes, pens.lanes, slot, thread, thread, slot, element, `${p.row},${p.col}`, joined);
     }
   }
 
