@@ -13,7 +13,7 @@ from typing import Any
 from generators.markdown import code, prose, table
 from mmalab.claims.statements import ARTICLES, VERDICTS, recorded, statements
 
-__all__ = ["corrections", "counts", "pages"]
+__all__ = ["corrections", "counts", "meanings", "pages"]
 
 README = VERDICTS.with_name("README.md")
 _BEGIN, _END = "<!-- corrections: begin -->", "<!-- corrections: end -->"
@@ -28,6 +28,14 @@ def corrections() -> str:
     """The tables between the marks of the README of the claims, one heading an article."""
     text = README.read_text(encoding="utf-8")
     return text[text.index(_BEGIN) + len(_BEGIN):text.index(_END)].strip()
+
+
+def meanings() -> str:
+    """What the verdicts mean: the first table of the README of the claims."""
+    lines = README.read_text(encoding="utf-8").splitlines()
+    first = lines.index("| verdict | when |")
+    last = next(at for at in range(first, len(lines)) if not lines[at].startswith("|"))
+    return "\n".join(lines[first:last])
 
 
 def counts() -> str:

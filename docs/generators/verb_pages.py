@@ -12,9 +12,10 @@ from typing import Any
 import typer
 
 from generators.markdown import anchor, code, prose, table
+from mmalab.cli.atlas import QUESTIONS
 from mmalab.cli.main import VERBS, app
 
-__all__ = ["commands", "pages"]
+__all__ = ["atlas_questions", "commands", "pages"]
 
 
 def commands(verb: str) -> Iterator[tuple[str, Any]]:
@@ -26,6 +27,12 @@ def commands(verb: str) -> Iterator[tuple[str, Any]]:
         return
     for name, question in questions.items():
         yield f"{verb} {name}", question
+
+
+def atlas_questions() -> str:
+    """Every question of the atlas, as the verb lists them."""
+    return table(("`--what`", "answers"),
+                 [(code(name), prose(question)) for name, question in QUESTIONS.items()])
 
 
 def pages() -> dict[str, str]:
