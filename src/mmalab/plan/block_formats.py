@@ -39,8 +39,8 @@ from mmalab.plan.support import ChipSupport, instructions, support
 
 __all__ = ["BLOCK_FORMATS", "FORMULA", "SCALE_ORDERS", "SOURCE", "BlockFormat", "ChipSupport",
            "DataError", "FormatPlan", "block_format", "data_error", "format_plan",
-           "identify_scale_order", "name_of", "quantise", "scale_offset", "scale_test_pattern",
-           "support"]
+           "identify_scale_order", "name_of", "padded_scales", "quantise", "scale_offset",
+           "scale_test_pattern", "support"]
 
 #: What the question rests on, in one line each.
 FORMULA = ("bits = element + scale / block; columns = 4 x ceil(rows / 128) x ceil(K / block / "

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from mmalab.cli.numbers import numbers
 from mmalab.cli.output import Json, table
 from mmalab.cli.plan.answer import answer
 from mmalab.errors import UsageError
@@ -23,6 +24,8 @@ def formats(
     *,
     rows: Annotated[int, typer.Option(help="rows of the operand")] = 128,
     cols: Annotated[int, typer.Option(help="elements along K")] = 128,
+    at: Annotated[str | None, typer.Option(
+        help="row,block of a scale factor: its byte in every order of scales")] = None,
     data: Annotated[Path | None, typer.Option(help="an .npy array: the error on it")] = None,
     policy: Annotated[str, typer.Option(help="of E8M0 scales: floor, even, ceil, rceil, rne")]
         = "rceil",
@@ -30,6 +33,9 @@ def formats(
     json: Json = False,
 ) -> None:
     """Plan one operand in one number format, or compare all formats."""
+    if at is not None:
+        _scale(name, rows, cols, at, json=json)
+        return
     values = None if data is None else _read(data)
     names = list(model.BLOCK_FORMATS) if name is None else [name]
     plans = [model.format_plan(one, rows=rows, cols=cols, data=values, policy=policy,
@@ -52,3 +58,19 @@ def _read(path: Path) -> NDArray[np.float64]:
     except (OSError, ValueError) as failed:
         raise UsageError(str(path), f"cannot be read: {failed}", legal="an .npy array") from None
     return np.asarray(found, np.float64)
+
+
+def _scale(name: str | None, rows: int, cols: int, at: str, *, json: bool) -> None:
+    """The byte of one scale factor in each order, and the padded bytes of all."""
+    row, block = numbers("--at", at, 2)
+    width = model.block_format(name or "").block
+    if not width:
+        raise UsageError(f"scales of {name}", "are none: the format has no blocks",
+                         legal=["mxfp8", "mxfp6", "mxfp4", "nvfp4"])
+    blocks = -(-cols // width)
+    found = [(order, model.scale_offset(row, block, blocks, order, rows=rows),
+              model.padded_scales(rows, blocks, order)) for order in model.SCALE_ORDERS]
+    text = table([(order, place, f"{size:,}") for order, place, size in found],
+                 (f"scale ({row}, {block}) of {rows} x {blocks}", "byte", "bytes in all"))
+    answer(text, [{"order": order, "byte": place, "bytes": size} for order, place, size in found],
+           model, json=json)
