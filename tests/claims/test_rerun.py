@@ -123,7 +123,7 @@ def test_records_travel_with_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     carried = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     read = {records.EQUALITY, records.COPIES, records.WARPGROUPS, records.OCCUPANCY, records.BENCH}
-    assert set(carried) >= read
+    assert all(any(Path(name).is_relative_to(each) for each in carried) for name in read)
     assert all(place == f"mmalab/{name}" and (ROOT / name).exists()
                for name, place in carried.items())
 

@@ -149,12 +149,11 @@ def test_measured(figures: dict[str, Figure]) -> None:
              for row in json.loads(path.read_text(encoding="utf-8"))["rows"]
              for regime in ("burst", "sustained") if "ratio" in row.get(regime, {})]
     shown = rows(figures["measured"])
+    assert len(shown) == len(known)
     cells = [(each["ratio"]["median"], each["ratio"]["low"], each["ours"]["tflops"],
               each["baseline"]["joules_per_tflop"] or "") for each in known]
     for row in shown:
         assert (row["ratio"], row["low"], row["ours, TFLOP/s"], row["cublasLt, J/TFLOP"]) in cells
-    own = {"square_4096", "squares_8192", "llm_deepseek", "unaligned_4092"}
-    assert own == {path.stem for path in (ROOT / "records/h200/bench").glob("*.json")} & own
 
 
 def test_agreement(figures: dict[str, Figure]) -> None:

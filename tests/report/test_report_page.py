@@ -155,9 +155,10 @@ def test_records_travel_with_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     carried = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     shown = {CLAIMS, FAULTS, register_file.DRAIN, portability.ATLAS, measured.LADDER,
-             *measured.BENCHES}
+             measured.BENCHES}
     assert shown <= set(carried)
     assert all((ROOT / name).exists() for name in shown)
+    assert all(place == f"mmalab/{name}" for name, place in carried.items())
 
 
 def test_without_records_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +168,8 @@ def test_without_records_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> No
 
     for module in (measured, register_file, portability):
         monkeypatch.setattr(module, "load", absent)
+    monkeypatch.setattr(measured, "listed", lambda _: ())
+    monkeypatch.setattr(page_module, "explorer_data", dict)
     monkeypatch.setattr("mmalab.report.pipeline.load", absent)
     found = page_module.build()
     names = {figure.id for figure in found.figures}

@@ -14,7 +14,7 @@ from typing import Any
 from mmalab.errors import ToolError
 
 __all__ = ["BENCH", "COPIES", "EQUALITY", "OCCUPANCY", "WARPGROUPS", "equality_mismatches",
-           "largest_occupancy", "load"]
+           "largest_occupancy", "listed", "load"]
 
 #: The ladder's kernels on an H200 against the emulator, and what the driver says of that chip.
 EQUALITY = "records/h200/equality.json"
@@ -39,6 +39,15 @@ def load(name: str) -> Any:
         if path.exists():
             return json.loads(path.read_text("utf-8"))
     raise ToolError(name, "is not installed", legal="a checkout, or the package's own records")
+
+
+def listed(folder: str) -> tuple[str, ...]:
+    """The records in a folder such as ``records/h200/bench``, by name; none where it is not."""
+    for place in _PLACES:
+        found = sorted((place / folder.removeprefix("records/")).glob("*.json"))
+        if found:
+            return tuple(f"{folder}/{path.name}" for path in found)
+    return ()
 
 
 def equality_mismatches(kernel: str) -> int:

@@ -3,10 +3,11 @@ work in the inner loop."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mmalab.claims.records import load
+from mmalab.claims.records import listed, load
 from mmalab.errors import ToolError
 from mmalab.report.charts import Bar, bars
 from mmalab.report.figure import Evidence, Figure, Table
@@ -15,9 +16,8 @@ from mmalab.report.svg import Scale, Svg
 __all__ = ["BENCHES", "EQUAL_RECORDS", "LADDER", "agreement", "compared", "device_line",
            "inner_loops", "products", "rows_of"]
 
-#: Records of timed products, in the order shown.
-BENCHES = tuple(f"records/h200/bench/{name}.json" for name in (
-    "square_4096", "squares_8192", "llm_deepseek", "unaligned_4092"))
+#: The folder of timed products; all its records are shown.
+BENCHES = "records/h200/bench"
 LADDER = "records/compiled/sm80_mma_ladder.json"
 _EQUAL = {
     "mma.sync ladder, whole GEMMs": ("records/h200/equality.json", "outputs", "mismatches"),
@@ -40,34 +40,37 @@ def device_line(record: Mapping[str, Any]) -> str:
 
 
 def rows_of(records: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, Mapping[str, Any]]]:
-    """(case, regime, figures) of every product that was compared, in order."""
+    """(case, regime, figures) of every product that was compared, in order; a case that several
+    records have is told apart by its number."""
     found = []
+    runs: Counter[str] = Counter()
     for record in records:
         for row in record["rows"]:
             title = str(row["row"]["title"])
             if "problem_size" in row and title.count("x") == 2 and title[0].isdigit():
                 title = str(row["problem_size"]["title"])
+            runs[title] += 1
+            title += f", run {runs[title]}" * (runs[title] > 1)
             found += [(title, regime, row[regime]) for regime in _REGIMES
                       if "ratio" in row.get(regime, {})]
     return found
 
 
-def _present(names: Sequence[str]) -> list[Any]:
-    """The records that travel with this installation; one at least."""
-    found, missing = [], None
-    for name in names:
-        try:
-            found.append(load(name))
-        except ToolError as absent:
-            missing = absent
-    if not found and missing:
-        raise missing
+def _timed() -> list[Any]:
+    """The records that travel with this installation.
+
+    Raises:
+        ToolError: there is none.
+    """
+    found = [load(name) for name in listed(BENCHES)]
+    if not found:
+        raise ToolError(BENCHES, "is not installed", legal="a checkout, or the package's records")
     return found
 
 
 def products() -> Figure:
     """Ratio to cublasLt with its interval, clock and energy, by product."""
-    records = _present(BENCHES)
+    records = _timed()
     found = rows_of(records)
     return Figure(
         "measured", "Our kernels against the best of cublasLt",
