@@ -14,7 +14,8 @@ from mmalab.findings import Finding
 CORPUS = sorted((Path(__file__).parent.parent / "corpus" / "ptx").glob("*.ptx"))
 
 #: Where a static error is the expected verdict.
-STATIC = {"mbar_wait_not_looped": ["mbarrier-wait-unchecked"]}
+STATIC = {"mbar_wait_not_looped": ["mbarrier-wait-unchecked"],
+          "tc_alloc_48": ["tmem-size", "tmem-size"]}
 
 
 #: What may be said of a correct kernel: about hardware, and about the limits of the table.

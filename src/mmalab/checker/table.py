@@ -5,6 +5,7 @@ from __future__ import annotations
 from mmalab.checker import (
     addresses,
     calls,
+    constants,
     declarations,
     directives,
     divergence,
@@ -46,6 +47,9 @@ RULES: tuple[Rule, ...] = (
          "a function uses one .cta_group", opcodes.one_cta_group),
     Rule("operands", "operand-mismatch", "error", _OPERANDS,
          "operands fit in number, shape, type and value", operands.fit),
+    Rule("register-value", "illegal-value", "error", _OPERANDS,
+         "a register that holds a constant holds one that the instruction takes",
+         constants.register_values),
     Rule("guard", "operand-mismatch", "error", "PTX ISA, Predicated Execution",
          "guards are predicates", operands.guards),
     Rule("declared", "undeclared-name", "error", _NAMES,
