@@ -31,7 +31,7 @@ bench: $(VENV)/ready
 
 docs: $(VENV)/ready-docs
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
-	@echo "site/index.html"
+	@echo "site/index.html (its search wants a server: $(PY) -m http.server -d site)"
 
 # The stamps: a changed pyproject.toml installs again, anything else does not.
 $(VENV)/ready: pyproject.toml

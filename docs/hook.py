@@ -1,23 +1,27 @@
 """The builder's side of the generated pages: MkDocs calls these functions while it builds.
 
-`on_config` puts generated sections into the navigation, `on_files` adds the pages, and
-`on_page_markdown` replaces ``<!-- generated: NAME -->`` comments. Everything that is written comes
-from `generators.contents`, which does not know MkDocs.
+`on_config` puts generated sections into the navigation, `on_files` adds the pages,
+`on_page_markdown` replaces ``<!-- generated: NAME -->`` comments, and `on_post_page` warns of what
+a page would fetch from elsewhere (a warning fails the build). Everything that is written comes from
+`generators.contents`, which does not know MkDocs.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
 import re
 from typing import Any
 
 from generators import contents
+from generators.offline import fetched
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-__all__ = ["on_config", "on_files", "on_page_markdown"]
+__all__ = ["on_config", "on_files", "on_page_markdown", "on_post_page"]
 
+_log = logging.getLogger("mkdocs.hooks.mmalab")
 _PART = re.compile(r"<!-- generated: ([\w-]+) -->")
 
 
@@ -62,3 +66,10 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """
     del page
     return _PART.sub(lambda found: _part(found[1]), markdown)
+
+
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    """Warn of what the finished page loads from elsewhere."""
+    for address in fetched(output):
+        _log.warning("%s loads %s", page.file.src_uri, address)
+    return output
