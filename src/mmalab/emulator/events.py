@@ -92,6 +92,7 @@ class CpAsyncArrive:
     """cp.async.mbarrier.arrive{.noinc} on the shared addresses.
 
     `phases` [32] int64: the phase that was open when it was issued (None: not known).
+    `owners` [32]: CTA of each lane's object where some are not in the own CTA's shared memory.
     """
 
     cta: int
@@ -101,6 +102,7 @@ class CpAsyncArrive:
     addresses: NDArray[np.uint64]
     noinc: bool
     phases: NDArray[np.int64] | None = None
+    owners: NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True, slots=True)

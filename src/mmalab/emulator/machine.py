@@ -24,7 +24,7 @@ from mmalab.emulator.execute import EXECUTORS
 from mmalab.emulator.gather import Gatherer
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.mbarriers import Mbarriers
-from mmalab.emulator.memory import AddressSpace, Fault
+from mmalab.emulator.memory import RANK_SHIFT, AddressSpace, Fault
 from mmalab.emulator.program import SHARED_START, Program, Reg, Site
 from mmalab.emulator.register_pool import RegisterPool
 from mmalab.emulator.specials import SpecialRegisters
@@ -220,11 +220,20 @@ class Machine:
                      else self.space.describe(address))
             self.report(
                 fault.kind,
-                f"{what} of {fault.size} bytes at {place}: {_MEANING[fault.kind]}"
+                f"{what} of {fault.size} bytes at {place}: {self._meaning(fault, address, row)}"
                 f" ({lanes.site.shown})",
                 site=lanes.site, row=row, lane=lane, fatal=fault.kind in _FATAL,
                 witness={"address": address, "size": fault.size, "space": fault.space,
                          "lanes": int(pack(fault.lanes[position]))})
+
+    def _meaning(self, fault: Fault, address: int, row: int) -> str:
+        """The rule in words; addresses of the cluster need the instruction's wider form."""
+        size, rank = self.space.cluster_size, address >> RANK_SHIFT
+        if (fault.kind == "out-of-bounds" and fault.space in ("shared", "shared::cta")
+                and rank < size and rank != row // self.shape.warps % size):
+            return (f"in the shared memory of the cluster's CTA {rank}, which only"
+                    " .shared::cluster and generic addresses reach")
+        return _MEANING[fault.kind]
 
     def report_undefined(self, lanes: Lanes, op: Reg, stale: NDArray[np.bool_]) -> None:
         """A register was read before anything was written to it."""

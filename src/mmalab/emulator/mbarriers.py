@@ -282,27 +282,28 @@ class Mbarriers:
         if waits:
             # The phase asked about: the current one if its parity fits, else the one before.
             phases = phases - ((phases & 1) != counts)
-        there, stride = index >= 0, max(self._machine.space.shared_stride, 1)
-        offsets = np.where(there, index % stride, 0).astype(np.uint64)
         for position, row in enumerate(lanes.rows.tolist()):
-            mask = int(pack(lanes.mask[position] & there[position]))
+            mask = int(pack(lanes.mask[position] & (index[position] >= 0)))
             if mask:
                 cta, warp = self._machine.state.where(row)
+                offsets, owners = self.named(index[position], row)
                 self._machine.emit(Mbarrier(
-                    cta, warp, lanes.site.index, mask, op, offsets[position],
+                    cta, warp, lanes.site.index, mask, op, offsets,
                     counts[position].astype(np.uint32), phases[position],
                     int(pack(completed[position])), semantics, lanes.modifier("scope"),
-                    None if expected is None else expected[position].copy(),
-                    self._owners(index[position] // stride, there[position], row)))
+                    None if expected is None else expected[position].copy(), owners))
 
-    def _owners(self, resident: NDArray[np.int64], there: NDArray[np.bool_],
-                row: int) -> NDArray[np.int32] | None:
-        """The CTAs that own the objects, unless all are the warp's own."""
-        state = self._machine.state
-        own = row // state.shape.warps
+    def named(self, index: NDArray[np.int64], row: int,
+              ) -> tuple[NDArray[np.uint64], NDArray[np.int32] | None]:
+        """A warp's objects as events name them: offsets in the shared memory of their CTAs, and
+        the CTAs (None: all are the warp's own). `index` [32] is as :meth:`locate` gives it."""
+        state, there = self._machine.state, index >= 0
+        stride = max(self._machine.space.shared_stride, 1)
+        resident, own = index // stride, row // state.shape.warps
+        offsets = np.where(there, index % stride, 0).astype(np.uint64)
         if (resident[there] == own).all():
-            return None
-        return state.ctas[np.where(there, resident, own)].astype(np.int32)
+            return offsets, None
+        return offsets, state.ctas[np.where(there, resident, own)].astype(np.int32)
 
     def _cells(self) -> NDArray[np.uint64]:
         return self._machine.space.shared.view(8)

@@ -345,7 +345,7 @@ class AddressSpace:
                     rows: NDArray[np.int64]) -> Iterator[tuple[Region, NDArray[np.int64], Mask]]:
         kind = space.partition("::")[0]
         if kind == "shared":
-            yield self._in_shared(addresses, size, mask, rows)
+            yield self._in_shared(addresses, size, mask, rows, own=space != "shared::cluster")
         elif kind == "local":
             yield self._in_local(addresses, size, mask, rows)
         elif kind == "param":
@@ -371,12 +371,15 @@ class AddressSpace:
                 yield _in_region(self.params, offsets, size, lanes)
 
     def _in_shared(self, addresses: NDArray[np.uint64], size: int, mask: Mask,
-                   rows: NDArray[np.int64]) -> tuple[Region, NDArray[np.int64], Mask]:
+                   rows: NDArray[np.int64], *, own: bool = False,
+                   ) -> tuple[Region, NDArray[np.int64], Mask]:
+        """`own`: the window of the CTA (``.shared::cta``, what ``.shared`` means), which ends where
+        the memory of the cluster's other CTAs begins."""
         ctas = (rows // self.warps_per_cta)[:, None]
         offset = (addresses & np.uint64((1 << RANK_SHIFT) - 1)).astype(np.int64)
         rank = (addresses >> np.uint64(RANK_SHIFT)).astype(np.int64)
         inside = ((offset >= self.shared_start) & (offset + size <= self.shared_bytes)
-                  & (rank < self.cluster_size))
+                  & ((rank == ctas % self.cluster_size) if own else (rank < self.cluster_size)))
         target = ctas - ctas % self.cluster_size + rank
         return self.shared, target * self.shared_stride + offset, mask & inside
 

@@ -372,10 +372,9 @@ def _place(event: Mbarrier | CpAsyncArrive, mask: int) -> Place:
 
 def _by_object(event: Mbarrier | CpAsyncArrive) -> dict[tuple[int, int], int]:
     """(CTA, address) -> mask of the lanes that name it."""
-    owners = event.owners if isinstance(event, Mbarrier) else None
     masks: dict[tuple[int, int], int] = {}
     for lane in lanes_of(event.mask).tolist():
-        owner = event.cta if owners is None else int(owners[lane])
+        owner = event.cta if event.owners is None else int(event.owners[lane])
         key = (owner, int(event.addresses[lane]))
         masks[key] = masks.get(key, 0) | 1 << lane
     return masks

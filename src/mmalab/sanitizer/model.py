@@ -179,9 +179,10 @@ class HappensBefore:
             lanes = lanes_of(event.mask)
             owners = event.owners[lanes]
             for owner in np.unique(owners[owners != event.cta]).tolist():
+                # A relaxed arrival tells nothing by itself; that its phase completed tells of it.
                 self._lifetimes.touches(event.cta, event.warp,
                                         mask_of_lanes(lanes[owners == owner]), event.site, owner,
-                                        write=False)
+                                        write=event.semantics != "relaxed")
         self._mbarriers.on(event)
 
     # -- control ---------------------------------------------------------------------------------

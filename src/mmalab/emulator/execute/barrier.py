@@ -19,6 +19,7 @@ from mmalab.emulator.events import (
 from mmalab.emulator.execute.registry import executes
 from mmalab.emulator.execute.traffic import count_shared
 from mmalab.emulator.lanes import Lanes
+from mmalab.emulator.memory import RANK_SHIFT
 from mmalab.emulator.program import Imm, Reg, Unused
 from mmalab.emulator.state import pack
 
@@ -151,14 +152,27 @@ def _copy(lanes: Lanes) -> None:
         if not active.any():
             continue
         if lanes.machine.observed:
-            cta, warp = lanes.machine.state.where(row)
-            lanes.machine.emit(CpAsync(
-                cta, warp, lanes.site.index, int(pack(active)), destinations[position].copy(),
-                sources[position].copy(), size, read_sizes[position].copy()))
+            _tell_copy(lanes, row, active, destinations[position], sources[position], size,
+                       read_sizes[position])
         lanes.machine.work += 1
         engine.issue(Copy(row, lanes.site, active.copy(), destinations[position],
                           sources[position], size, read_sizes[position],
                           engine.committed[row].copy(), lanes.modifier("space", "shared")))
+
+
+def _tell_copy(lanes: Lanes, row: int, active: NDArray[np.bool_],
+               destinations: NDArray[np.uint64], sources: NDArray[np.uint64], size: int,
+               read_sizes: NDArray[np.uint32]) -> None:
+    """Of the lanes that write within their CTA; the others are faults when they are done."""
+    machine = lanes.machine
+    rank = row // machine.shape.warps % machine.space.cluster_size
+    own = active & (destinations >> np.uint64(RANK_SHIFT) == rank)
+    if own.any():
+        cta, warp = machine.state.where(row)
+        machine.emit(CpAsync(
+            cta, warp, lanes.site.index, int(pack(own)),
+            destinations & np.uint64((1 << RANK_SHIFT) - 1), sources.copy(), size,
+            read_sizes.copy()))
 
 
 def _immediate(lanes: Lanes, index: int) -> int:
@@ -218,9 +232,11 @@ def _arrive_after_copies(lanes: Lanes) -> None:
         active = lanes.mask[position]
         if not active.any():
             continue
-        if lanes.machine.observed:
+        known = active & (index[position] >= 0)
+        if lanes.machine.observed and known.any():
             cta, warp = lanes.machine.state.where(row)
             phases = np.array([mbarriers.phases.get(int(i), -1) for i in index[position]])
-            lanes.machine.emit(CpAsyncArrive(cta, warp, lanes.site.index, int(pack(active)),
-                                             addresses[position].copy(), noinc, phases))
+            offsets, owners = mbarriers.named(index[position], row)
+            lanes.machine.emit(CpAsyncArrive(cta, warp, lanes.site.index, int(pack(known)),
+                                             offsets, noinc, phases, owners))
         engine.issue(Arrival(row, lanes.site, active.copy(), addresses[position], noinc))
