@@ -80,7 +80,7 @@ def test_im2col_maps_have_corners(folder: Path) -> None:
 
 @pytest.mark.parametrize(("spec", "words"), [
     ("tma:in:A.npy", "needs box"), ("tma:in:A.npy:box=16,x", "no whole number"),
-    ("tma:in:A.npy:box=16,300", "not a box size"), ("tma:in:A.npy:bax=3", "no tensor map"),
+    ("tma:in:A.npy:box=16,300", "not a box size"), ("tma:in:A.npy:bax=3", "no field"),
     ("tma:in:A.npy:box=16,2:swizzle=256B", "is not known"), ("tma:5:box=16,2", "no buffer"),
     ("tma:out:4:box=4", "no tensor map"), ("tma:x:box=4", "no buffer"),
     ("tma:0:nonsense:box=4", "no field"), ("tma:in:A.npy:box=16,2:dtype=f8", "no element type"),

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab import formats
-from mmalab.cli.tensor_maps import KEYS, over, split
+from mmalab.cli.tensor_maps import over, split
 from mmalab.errors import UsageError
 
 __all__ = ["Argument", "read_argument", "word_type"]
@@ -118,7 +118,8 @@ def _load(name: str, folder: Path) -> NDArray[Any]:
         array: NDArray[Any] = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as failed:
         why = failed.strerror if isinstance(failed, OSError) and failed.strerror else str(failed)
-        raise UsageError(name, f"cannot be read as .npy: {why}", where=_WHERE) from None
+        raise UsageError(name, f"cannot be read as .npy: {why}",
+                         legal="a file of numbers that numpy.save wrote", where=_WHERE) from None
     if array.dtype.kind == "V" and array.dtype.itemsize in _WORDS:
         # ml_dtypes arrays are saved as bytes without a type: their words are what counts.
         array = array.view(_WORDS[array.dtype.itemsize])
@@ -193,15 +194,12 @@ def _refers(spec: str) -> bool:
 
 
 def _map_over(spec: str, arguments: Sequence[Argument | None]) -> Argument:
-    (number, *more), options = split(spec.partition(":")[2])
+    (number,), options = split(spec.partition(":")[2])
     known = [str(i) for i, one in enumerate(arguments)
              if one is not None and isinstance(one.value, np.ndarray)]
-    if more:
-        raise UsageError(f"--arg {spec}", f"{more[0]!r} is no field of a tensor map",
-                         legal=[f"{key}=..." for key in KEYS], where=_WHERE)
     if number not in known:
         raise UsageError(f"--arg {spec}", f"parameter {number} is no buffer",
-                         legal=[f"tma:{n}:box=..." for n in known] or "tma:in:F.npy:box=...",
+                         legal=[*(f"tma:{n}:box=..." for n in known), *_MAP_SPECS[1:]],
                          where=_WHERE)
     buffer = arguments[int(number)]
     return Argument(over(buffer.value if buffer else None, options))

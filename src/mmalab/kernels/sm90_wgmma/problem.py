@@ -89,6 +89,14 @@ class Problem:
                              f"rows of {self.pitch} bytes are gathered by threads, line by line "
                              "and for one CTA", legal="cluster (1, 1), store 'staged' or 'direct'",
                              where=_WHERE)
+        # The group's threads copy so many lines at a time, the even ones by up to 16 bytes each.
+        columns, together = self.plan.tile[1], 2 * min(16, 2 * self.unit)
+        if columns % together:
+            raise UsageError(f"{columns} columns of the tile, k={self.k}",
+                             f"threads gather {together} lines at a time",
+                             legal=[str(n) for n in sorted({
+                                 max(columns - columns % together, together),
+                                 columns + -columns % together})], where=_WHERE)
 
     def _check_store(self) -> None:
         if self.plan.store == "permuted":
