@@ -19,6 +19,7 @@ from mmalab.plan.tmem import admitted
 from mmalab.plan.traffic import traffic
 from mmalab.report import Figure, Report, Table
 from mmalab.report.charts import Axis, Bar, Line, Mark, bars, lines
+from mmalab.report.figures import measured
 from mmalab.report.figures.latency import busy
 from mmalab.report.figures.traffic import passes_of
 from mmalab.report.svg import Scale, Svg
@@ -125,7 +126,7 @@ def test_arithmetic(figures: dict[str, Figure]) -> None:
     for row in rows(figures["accumulator-bits"]):
         assert row["bits"] == probe(str(row["unit"])).bits
     shown = rows(figures["errors"])[-1]
-    again = chain_error(str(shown["unit"]), 4096, outputs=64)
+    again = chain_error(str(shown["unit"]), 4096)
     assert shown["from the sums"] == again.from_sums
 
 
@@ -161,6 +162,19 @@ def test_agreement(figures: dict[str, Figure]) -> None:
     ladder = json.loads((ROOT / "records/h200/equality.json").read_text(encoding="utf-8"))
     assert shown["mma.sync ladder, whole GEMMs"]["compared"] == ladder["outputs"]
     assert shown["mma.sync ladder, whole GEMMs"]["different"] == ladder["mismatches"]
+
+
+def test_inner_loops(figures: dict[str, Figure]) -> None:
+    """Every rung of the record is in the table; those that are drawn are among them."""
+    rungs = {str(rung["rung"]): rung for rung in record("compiled/sm80_mma_ladder.json")["rungs"]}
+    shown = {str(row["rung"]): row for row in rows(figures["inner-loops"])}
+    assert list(shown) == list(rungs)
+    drawn, _ = figures["inner-loops"].pictures()
+    assert drawn.count("<rect") == len(measured.RUNGS)
+    for name in measured.RUNGS:
+        work = rungs[name]["operations_per_instruction"]
+        assert shown[name]["operations per instruction"] == work
+        assert f"{name}: {work:,}" in drawn
 
 
 # --- what draws -----------------------------------------------------------------------------------

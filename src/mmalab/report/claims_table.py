@@ -7,7 +7,7 @@ when, and with which assemblers. Where no record travels the claims are run agai
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ _VALUE = 320
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One row: `evidence` as (kind, words) with comparisons marked, `text` what a search reads."""
+    """One row: `evidence` as (kind, words), comparisons joined, `text` what a search reads."""
 
     id: str
     article: str
@@ -74,10 +74,19 @@ def _claim(row: Mapping[str, Any]) -> Claim:
         id=row["id"], article=said["article"], at=said["at"], says=said["says"],
         value=short(said["value"], _VALUE), verdict=row["verdict"],
         ours=short(row["ours"], _VALUE),
-        evidence=tuple(map(_evidence, row["evidence"])), command=row["command"])
+        evidence=tuple(_evidence(row["evidence"])), command=row["command"])
 
 
-def _evidence(each: Mapping[str, Any]) -> tuple[str, str]:
-    if each["kind"] != "compared":
-        return str(each["kind"]), str(each["what"])
-    return ("agrees" if each["agrees"] else "differs"), str(each["what"])
+#: What stands first below our value; comparisons stand last.
+_FIRST = ("instead", "reason")
+
+
+def _evidence(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """What is right instead, how it is known, then the comparisons that differ and that agree."""
+    said = [(str(row["kind"]), str(row["what"])) for row in rows if row["kind"] != "compared"]
+    yield from sorted(said, key=lambda each: each[0] not in _FIRST)
+    compared = [row for row in rows if row["kind"] == "compared"]
+    for word, agrees in (("differs", False), ("agrees", True)):
+        found = "; ".join(str(row["what"]) for row in compared if row["agrees"] is agrees)
+        if found:
+            yield word, found

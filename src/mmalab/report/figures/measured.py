@@ -13,7 +13,7 @@ from mmalab.report.charts import Bar, bars
 from mmalab.report.figure import Evidence, Figure, Table
 from mmalab.report.svg import Scale, Svg
 
-__all__ = ["BENCHES", "EQUAL_RECORDS", "LADDER", "agreement", "compared", "device_line",
+__all__ = ["BENCHES", "EQUAL_RECORDS", "LADDER", "RUNGS", "agreement", "compared", "device_line",
            "inner_loops", "products", "rows_of"]
 
 #: The folder of timed products; all its records are shown.
@@ -25,7 +25,7 @@ _EQUAL = {
 }
 _COPIES = "records/h200/tma_equality.json"
 #: The rungs that are drawn; the table has all.
-_RUNGS = ("ffma", "textbook", "plain_2", "padded_3", "swizzled_3", "swizzled_3_64x64", "tf32",
+RUNGS = ("ffma", "textbook", "plain_2", "padded_3", "swizzled_3", "swizzled_3_64x64", "tf32",
           "e4m3", "e4m3_promoted")
 _REGIMES = ("burst", "sustained")
 
@@ -220,7 +220,7 @@ def inner_loops() -> Figure:
     def draw(width: int) -> str:
         return bars(width, "operations per instruction", [
             Bar(name, work, f"{work:,}", "accent" if name == "swizzled_3" else "soft")
-            for name, work, *_ in rows if name in _RUNGS])
+            for name, work, *_ in rows if name in RUNGS])
 
     return Figure(
         "inner-loops", "Work per instruction in the inner loop",

@@ -191,6 +191,11 @@ def scale_columns() -> Figure:
         "mmalab plan tmem --mma 128x256 --scales nvfp4 --stages 1", "B, figure 8")
 
 
+#: Writes the numbers that are rounded.
+_SAMPLE = ("python -c 'import numpy as n; n.save(\"x.npy\", n.random.default_rng(0)"
+           ".standard_normal((256, 1024)))'")
+
+
 def scale_accuracy() -> Figure:
     """Bits of an element against the error of rounding normal data to the format."""
     data = np.random.default_rng(0).standard_normal((256, 1024))
@@ -212,7 +217,8 @@ def scale_accuracy() -> Figure:
         draw, Table(("format", "bits per element", "relative RMS", "scale columns of 256 x 1024"),
                     tuple(rows)),
         (Evidence("computed here", "seed 0; " + block_formats.FORMULA),),
-        "mmalab plan formats nvfp4 --rows 256 --cols 1024", "B, figure 8")
+        f"{_SAMPLE} && mmalab plan formats nvfp4 --rows 256 --cols 1024 --data x.npy",
+        "B, figure 8")
 
 
 _CURVES = (("tcgen05", "plain", "tokens as M", "stroke accent"),
