@@ -19,6 +19,10 @@ __all__ = ["numerics"]
 numerics = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 _Unit = Annotated[str, typer.Option(help="CHIP.CLASS.A[.B].ACC, as sm_90.wgmma.e4m3.f32")]
 
+#: Roundings of a conversion, and who rounds so.
+_ROUNDINGS = {"rn": "nearest, ties to even", "rna": "nearest, ties away (cvt.rna)",
+              "rz": "towards zero (cvt.rz; TF32 operands)"}
+
 
 @numerics.callback()
 def _questions() -> None:
@@ -126,6 +130,50 @@ def dot(
     else:
         say(*(f"{value:.9g}  0x{int(word):0{digits}x}"
               for value, word in zip(values, words, strict=True)))
+
+
+@numerics.command()
+def convert(
+    value: Annotated[float, typer.Argument(help="a number")],
+    *,
+    to: Annotated[str, typer.Option(help="element type: tf32, bf16, e4m3 ...")],
+    json: Json = False,
+) -> None:
+    """What a number becomes in a type, under every rounding: TF32 operands are truncated."""
+    import numpy as np
+
+    from mmalab import formats
+
+    found = []
+    for mode, words in _ROUNDINGS.items():
+        made = formats.encode(np.array([value]), to, mode)
+        found.append((words, float(formats.decode(made, to)[0]), int(made.reshape(-1)[0])))
+    digits = max(2, formats.get(to).bits // 4)
+    if json:
+        print_json([{"rounding": mode, "value": number, "word": word}
+                    for mode, (_, number, word) in zip(_ROUNDINGS, found, strict=True)])
+    else:
+        say(table([(words, f"{number:.9g}", f"0x{word:0{digits}x}")
+                   for words, number, word in found], (f"{value:.9g} to {to}", "value", "word")))
+
+
+@numerics.command()
+def plateau(
+    value: Annotated[float, typer.Argument(help="what is added again and again")],
+    *,
+    dtype: Annotated[str, typer.Option(help="type of the sum: f16, bf16 ...")] = "f16",
+    json: Json = False,
+) -> None:
+    """Where a running sum stops growing: the plateau tells how it is rounded."""
+    from mmalab.numerics.plateau import plateau as ask
+
+    found = {mode: ask(value, dtype, mode) for mode in ("rn", "rz")}
+    if json:
+        print_json({mode: asdict(row) for mode, row in found.items()})
+    else:
+        say(table([(words, f"{found[mode].total:g}", found[mode].additions)
+                   for mode, words in (("rn", "nearest"), ("rz", "towards zero"))],
+                  (f"a {dtype} sum of {found['rn'].value:.9g}, rounded", "stays at", "additions")))
 
 
 @numerics.command()

@@ -30,6 +30,8 @@ def swizzle(
         help="bytes of K that the reader adds behind the swizzle, not before")] = 0,
     part: Annotated[str | None, typer.Option(
         help="rows,columns of a warp's part: does it cut the atoms of a mode")] = None,
+    formula: Annotated[str | None, typer.Option(
+        help="somebody's XOR of row and chunk (of 16 bytes): 'chunk ^ (row >> 1 & 3)'")] = None,
     json: Json = False,
 ) -> None:
     """Print passes of reads and writes: plain and TMA's modes, or (--find) the best found.
@@ -43,6 +45,8 @@ def swizzle(
     if written or read:
         _compare(rows, cols, dtype, (written, read), base=base, relative=relative, step=step,
                  json=json)
+    elif formula:
+        _try(rows, cols, dtype, formula, json=json)
     elif part:
         _cut(dtype, part, json=json)
     elif find:
@@ -88,4 +92,31 @@ def _cut(dtype: str, part: str, *, json: bool) -> None:
     else:
         say(*(one.text() for one in found))
     if not any(one.whole for one in found):
+        raise typer.Exit(1)
+
+
+def _try(rows: int, cols: int, dtype: str, text: str, *, json: bool) -> None:
+    """A formula on the tile's chunks: a permutation or not, passes, its name."""
+    from mmalab import formats
+    from mmalab.cli.formula import formula
+    from mmalab.plan.permutation import permutation
+
+    chunks, rest = divmod(cols * formats.get(dtype).bits, 128)
+    if rest:
+        raise UsageError(f"rows of {cols} {dtype}", "are no whole 16-byte chunks",
+                         legal=f"columns in multiples of {128 // formats.get(dtype).bits}")
+    found = permutation(formula(text), rows=rows, chunks=chunks)
+    if json:
+        print_json({"bijective": found.bijective, "reads": found.reads, "writes": found.writes,
+                    "swizzle": str(found.swizzle) if found.swizzle else None,
+                    "clashes": found.clashes[:8]})
+    else:
+        name = f": {found.swizzle} of byte addresses" if found.swizzle else ""
+        verdict = f"a bijection{name}"
+        if found.clashes:
+            (row, one), (_, other) = found.clashes[0]
+            verdict = f"no bijection: chunks {one} and {other} of row {row} want one place"
+        say(verdict, f"passes/ideal: reads {found.reads[0]}/{found.reads[1]}, "
+            f"writes {found.writes[0]}/{found.writes[1]}", found.picture())
+    if not found.bijective:
         raise typer.Exit(1)
