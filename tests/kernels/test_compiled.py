@@ -42,7 +42,9 @@ def test_text_is_well_formed_and_says_its_launch():
 def test_every_rung_assembles(target):
     """ptxas accepts every rung for Ada, Hopper and both Blackwells."""
     for factory in ladder("sm80_mma").values():
-        mmalab.assemble(factory(272, 144, 80), target)
+        kernel = factory(272, 144, 80)
+        if target == "sm_90a" or kernel.target != "sm_90a":
+            mmalab.assemble(kernel, target)
 
 
 @pytest.mark.toolkit
@@ -64,6 +66,57 @@ def test_inner_loop_has_the_articles_matrix_instructions(layout):
     known = {"HMMA": 32, "LDSM": 12, "LDGSTS": 4, "LDGDEPBAR": 1, "DEPBAR": 1, "BAR": 1}
     assert {opcode: counts.pop(opcode) for opcode in known} == known
     assert sum(counts.values()) <= 10
+
+
+#: Blocks that fill an SM: each is compiled for all chips that can run it.
+LARGE = [
+    {"tile": (256, 128)}, {"tile": (256, 128), "stages": 4, "span": 128}, {"tile": (128, 256)},
+    {"tile": (128, 128), "warp_tile": (64, 32)}, {"tile": (128, 128), "span": 128},
+    {"copy": "tma", "stages": 4}, {"copy": "tma", "tile": (128, 256), "span": 64, "stages": 8},
+    {"copy": "tma", "tile": (128, 128)},
+]
+TYPES = [{}, {"dtype": "f16", "accumulate": "f16"}, {"dtype": "tf32"}, {"dtype": "s8"}]
+
+
+def _densest(kernel, target):
+    """Resources, and the loop with the most matrix instructions among all."""
+    cubin = mmalab.assemble(kernel, target)
+    (entry,) = cubin.sass.entries
+    loop = max(entry.loops, key=lambda loop: (
+        sum(i.matrix for i in loop.issued) / len(loop.issued)))
+    return cubin.resources, loop.issued
+
+
+@pytest.mark.toolkit
+@pytest.mark.parametrize("choice", LARGE, ids=str)
+def test_large_tiles_multiply_back_to_back(choice):
+    """Nothing spilled; two thirds and more of the loop are HMMA, and no six others in a row."""
+    kernel = gemm(4096, 4096, 4096, **choice)
+    for target in ["sm_90a"] if kernel.target != "sm_80" else ["sm_80", "sm_89", "sm_90a"]:
+        resources, loop = _densest(kernel, target)
+        assert resources.spills == 0
+        letters = "".join("m" if instruction.matrix else "-" for instruction in loop)
+        assert letters.count("m") >= 0.58 * len(letters)
+        assert "------" not in letters
+
+
+@pytest.mark.toolkit
+@pytest.mark.parametrize("choice", [LARGE[0], LARGE[2], LARGE[5]], ids=str)
+@pytest.mark.parametrize("types", TYPES, ids=str)
+def test_large_tiles_keep_sums_in_registers(choice, types):
+    """No type spills, edges and all; 128-byte slices have more addresses, and need whole tiles."""
+    kernel = gemm(4104, 4120, 1040, **choice, **types)
+    assert mmalab.assemble(kernel, "sm_90a").resources.spills == 0
+
+
+@pytest.mark.toolkit
+def test_large_tiles_store_16_bytes_at_once():
+    """128 x 4 bytes of a thread's sums leave in 32 stores, with ragged N too."""
+    for kernel in (gemm(256, 136, 64, tile=(256, 128)), gemm(256, 144, 64, copy="tma")):
+        (entry,) = mmalab.assemble(kernel, "sm_90a").sass.entries
+        stores = [i.mnemonic for i in entry.instructions if i.opcode == "STG"]
+        assert len(stores) == 32
+        assert all(".128" in name for name in stores)
 
 
 @pytest.mark.toolkit

@@ -42,6 +42,60 @@ def test_result_is_the_reference_bit_for_bit(choice, m, n, k):
     assert set(run.fidelity.values()) == {"exact"}
 
 
+LARGE = {
+    "carried": ({"tile": (256, 128)}, (264, 136, 200)),
+    "no loop": ({"tile": (128, 256), "stages": 4}, (8, 8, 8)),
+    "128 bytes": ({"tile": (128, 256), "span": 128}, (136, 264, 456)),
+    "half an SM": ({"tile": (128, 128), "stages": 2}, (72, 136, 264)),
+    "64 x 32": ({"tile": (128, 128), "warp_tile": (64, 32)}, (72, 136, 264)),
+    "f16 accumulation": ({"tile": (256, 128), "dtype": "f16", "accumulate": "f16"}, (264, 24, 104)),
+    "tf32, padded": ({"tile": (256, 128), "dtype": "tf32", "layout": "padded"}, (40, 136, 104)),
+    "s8, rows of 8 mod 16 bytes": ({"tile": (256, 128), "dtype": "s8"}, (40, 136, 264)),
+    "copies of 8 bytes, columns as they are": (
+        {"tile": (128, 128), "dtype": "s8", "span": 128}, (40, 136, 264)),
+    "promoted": ({"tile": (256, 128), "dtype": "e4m3", "promote_every": 64}, (40, 24, 200)),
+    "TMA": ({"copy": "tma"}, (264, 24, 200)),
+    "TMA, one step": ({"copy": "tma", "tile": (128, 256)}, (8, 8, 8)),
+    "TMA, tile after tile": ({"copy": "tma", "tile": (128, 128), "span": 64, "sms": 1, "band": 128},
+                            (264, 144, 104)),
+    "TMA, half an SM, s8": ({"copy": "tma", "tile": (128, 128), "span": 64, "dtype": "s8"},
+                            (136, 24, 208)),
+    "TMA, tf32": ({"copy": "tma", "dtype": "tf32"}, (40, 24, 104)),
+    "TMA, f16 accumulation": ({"copy": "tma", "dtype": "f16", "accumulate": "f16"}, (40, 48, 104)),
+    "TMA, e4m3": ({"copy": "tma", "dtype": "e4m3", "tile": (128, 256)}, (40, 48, 304)),
+}
+
+
+@pytest.mark.parametrize(("choice", "sizes"), LARGE.values(), ids=LARGE)
+def test_large_tiles_give_the_reference_bit_for_bit(choice, sizes):
+    """Blocks that fill an SM, edges and loops and all: right bits, nothing to find."""
+    kernel = gemm(*sizes, **choice)
+    run = emulated(kernel, "sm_90")
+    found = [*run.findings, *mmalab.check(kernel)]
+    # Hopper multiplies FP8 in mma.sync as F16, and is told so.
+    told = {"emulated-instruction"} if choice.get("dtype") == "e4m3" else set()
+    assert {f.code for f in found} <= told
+    assert set(run.fidelity.values()) == {"exact"}
+
+
+@pytest.mark.parametrize("choice", [{"stages": 4}, {"copy": "tma", "span": 64}], ids=str)
+@pytest.mark.parametrize("schedule", ["lazy", 7])
+def test_no_schedule_of_the_copies_changes_large_tiles(choice, schedule):
+    """Copies that finish as late as they may, or at any time, leave the result as it is."""
+    kernel = gemm(24, 40, 328, tile=(128, 128), **choice)
+    assert emulated(kernel, "sm_90", schedule=schedule).findings == []
+
+
+def test_large_tiles_read_shared_memory_without_conflicts():
+    """Dealt columns cost neither cp.async nor ldmatrix a pass."""
+    kernel = gemm(256, 128, 64, tile=(256, 128))
+    run = emulated(kernel, "sm_80")
+    loads, copies = (run.counters[f"instructions.{name}"] for name in ("ldmatrix", "cp.async"))
+    assert loads == 8 * 2 * 2 * 8  # warps, slices, k-steps, ldmatrix.x4 of a k-step
+    assert run.counters["shared.wavefronts.ldmatrix"] == 4 * loads
+    assert run.counters["shared.wavefronts.cp.async"] == 4 * copies
+
+
 @pytest.mark.parametrize("choice", [{}, {"dtype": "tf32"}, {"dtype": "e4m3", "promote_every": 64}])
 @pytest.mark.parametrize("target", ["sm_89", "sm_90"])
 def test_random_bit_patterns_give_the_reference(choice, target):

@@ -37,6 +37,27 @@ MAKING = {
         GEMM]),
     "warp tile": (lambda: gemm(8, 8, 8, warp_tile=(32, 32)), [
         "warp_tile (32, 32): is no tile of a warp", "  legal: (64, 32), (64, 64)", GEMM]),
+    "block": (lambda: gemm(8, 8, 8, tile=(256, 256)), [
+        "tile (256, 256): is no tile of warps of (64, 64) whose sums fit an SM's registers",
+        "  legal: (64, 256), (128, 128), (128, 256), (256, 64), (256, 128)", GEMM]),
+    "span": (lambda: gemm(8, 8, 8, span=96), [
+        "span=96: bytes of a line in a slice", "  legal: 64, 128", GEMM]),
+    "band": (lambda: gemm(8, 8, 8, tile=(256, 128), band=0), [
+        "band=0: is no number of rows or SMs", "  legal: 1 or more", GEMM]),
+    "way in": (lambda: gemm(8, 8, 8, copy="dma"), [
+        "copy 'dma': is no way into shared memory", "  legal: threads, tma", GEMM]),
+    "TMA with padding": (lambda: gemm(8, 8, 8, copy="tma", layout="padded"), [
+        "layout 'padded': is none that TMA writes without bank conflicts",
+        "  legal: swizzled, or copy='threads'", GEMM]),
+    "TMA of odd rows": (lambda: gemm(8, 8, 8, "s8", copy="tma"), [
+        "rows of 8 bytes: cannot be described to TMA",
+        "  legal: copy='threads', or K whose rows are multiples of 16 bytes",
+        "  see:   PTX ISA, tensor maps: globalStrides"]),
+    "TMA and promotion": (lambda: gemm(8, 8, 8, "e4m3", copy="tma", promote_every=64), [
+        "promote_every=64: has no kernel that TMA feeds", "  legal: copy='threads'", LADDER]),
+    "TMA's stages": (lambda: gemm(8, 8, 8, copy="tma", stages=5), [
+        "stages=5: a swizzled stage takes 49152 bytes, a block at most 231424",
+        "  legal: 2 to 4", GEMM]),
     "promotion": (lambda: gemm(8, 8, 8, "e4m3", promote_every=48), [
         "promote_every=48: with 32 values of K an instruction and 64 a slice",
         "  legal: 32, 64, 128, 192, 256, 320, 384, 448, 512", LADDER]),

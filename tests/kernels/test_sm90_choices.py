@@ -12,9 +12,9 @@ import pytest
 
 from mmalab.errors import UsageError
 from mmalab.kernels import ladder
+from mmalab.kernels.bands import rows_of
 from mmalab.kernels.sm90_wgmma import Plan, gemm
 from mmalab.kernels.sm90_wgmma.choose import clocks
-from mmalab.kernels.sm90_wgmma.order import rows_of
 from mmalab.kernels.sm90_wgmma.plan import MOST_SHARED
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.recipe import recipe

@@ -40,27 +40,48 @@ def test_bank_groups_are_the_articles(layout, groups, passes):
     assert int(wavefronts(at, 16)[0]) == passes
 
 
+#: The article's tile, and larger ones.
+BLOCKS = [{}, {"block": (256, 128), "warp_tile": (64, 64)},
+          {"block": (128, 256), "warp_tile": (64, 64), "span": 128, "target": "sm_90"}]
+
+
 @pytest.mark.parametrize("layout", ["plain", "padded", "swizzled"])
 @pytest.mark.parametrize("stages", [2, 3])
-def test_tiles_hold_every_byte_once(layout, stages):
+@pytest.mark.parametrize("operand", ["A", "B"])
+@pytest.mark.parametrize("choice", BLOCKS)
+def test_tiles_hold_every_byte_once(layout, stages, operand, choice):
     """No two bytes of an operand's tile share a place, and all lie inside it."""
-    made = tile(layout, stages)
-    places = np.sort(made.shared.indices())
-    assert len(np.unique(places)) == LINES * SLICE
-    assert places[-1] < made.operand_bytes
-    assert made.shared_bytes == stages * 2 * made.operand_bytes
+    made = tile(layout, stages, **{"target": "sm_90", **choice})
+    places = np.sort(made.shared_of(operand).indices())
+    assert len(np.unique(places)) == made.lines(operand) * made.span
+    assert places[-1] < made.operand_bytes(operand)
+    assert made.shared_bytes == stages * (made.operand_bytes("A") + made.operand_bytes("B"))
+    assert made.starts_at("B") - made.starts_at("A") == made.operand_bytes("A")
 
 
 @pytest.mark.parametrize("unit", [8, 16])
-@pytest.mark.parametrize("warp_tile", [(64, 32), (64, 64)])
-def test_copies_cover_the_tile_once(unit, warp_tile):
+@pytest.mark.parametrize("operand", ["A", "B"])
+@pytest.mark.parametrize("choice", [*BLOCKS, {"warp_tile": (64, 64)}])
+def test_copies_cover_the_tile_once(unit, operand, choice):
     """The threads' copies, over all passes, write each byte of the tile exactly once."""
-    made = tile(warp_tile=warp_tile)
-    first = made.copies(unit).indices()
+    made = tile(**choice)
+    lines = made.lines(operand)
+    first = made.copies(unit, operand).indices()
     step = made.copy_lines(unit)
-    places = (first[:, None, None] + np.arange(0, LINES, step)[:, None]
-              + LINES * np.arange(unit)).ravel()
-    assert np.array_equal(np.sort(places), np.arange(LINES * SLICE))
+    places = (first[:, None, None] + np.arange(0, lines, step)[:, None]
+              + lines * np.arange(unit)).ravel()
+    assert np.array_equal(np.sort(places), np.arange(lines * made.span))
+
+
+@pytest.mark.parametrize("layout", ["padded", "swizzled"])
+@pytest.mark.parametrize("span", [64, 128])
+def test_rows_of_a_matrix_lie_in_different_banks(layout, span):
+    """Eight rows at any chunk take one pass, whatever a slice holds."""
+    made = tile(layout, 3, (64, 64), (256, 128), span, target="sm_90")
+    for first in range(0, 256, 8):
+        for chunk in range(0, span, 16):
+            at = made.shared(first + np.arange(8), np.full(8, chunk))
+            assert int(wavefronts(at, 16)[0]) == 1
 
 
 @pytest.mark.parametrize("row", RECIPES, ids=lambda row: f"{row.dtype}-{row.accumulator}")

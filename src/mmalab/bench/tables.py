@@ -19,6 +19,22 @@ _WGMMA, _MMA = "sm90_wgmma.gemm", "sm80_mma.gemm"
 _BF16 = {"dtype": "bf16", "out": "bf16"}
 _E4M3 = {"dtype": "e4m3", "out": "bf16"}
 
+#: What an SM is given with mma.sync: the article's pipeline; blocks that fill an SM (or half of
+#: one), by cp.async with slices of 64 and 128 bytes, and by TMA.
+_MMA_CHOICES: tuple[dict[str, Any], ...] = (
+    {"stages": 3}, {"stages": 4},
+    {"stages": 3, "warp_tile": (64, 64)}, {"stages": 4, "warp_tile": (64, 64)},
+    *({"tile": tile, "stages": stages, "span": span}
+      for tile in ((256, 128), (128, 256)) for stages, span in ((4, 64), (6, 64), (3, 128),
+                                                                (4, 128))),
+    {"tile": (128, 128), "stages": 4}, {"tile": (128, 128), "stages": 3, "span": 128},
+    {"tile": (128, 128), "stages": 4, "warp_tile": (64, 32)},
+    *({"copy": "tma", "tile": tile, "stages": stages, "span": span}
+      for tile in ((256, 128), (128, 256)) for stages, span in ((4, 128), (3, 128), (8, 64))),
+    *({"copy": "tma", "tile": (256, 128), "stages": 4, "band": band} for band in (1024, 4096)),
+    {"copy": "tma", "tile": (128, 128), "stages": 3},
+)
+
 #: Projections of public models at a prefill of 4096 or 8192 tokens: tokens, outputs, inputs.
 _MODELS = {
     "Llama-3 70B, q and o": (4096, 8192, 8192),
@@ -55,8 +71,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
     "tf32": _rows("TF32", _SQUARES, _WGMMA, {"dtype": "tf32"}),
     "unaligned": _rows("BF16", _UNALIGNED, _WGMMA, _BF16),
     "skinny": (*_rows("BF16", _SKINNY, _WGMMA, _BF16), *_rows("E4M3", _SKINNY, _WGMMA, _E4M3)),
-    "mma": _rows("BF16 with mma.sync", _SQUARES, _MMA, {"stages": 3}, {"stages": 4},
-                 {"stages": 3, "warp_tile": (64, 64)}, {"stages": 4, "warp_tile": (64, 64)}),
+    "mma": _rows("BF16 with mma.sync", _SQUARES, _MMA, *_MMA_CHOICES),
 }
 
 

@@ -19,7 +19,7 @@ from mmalab.ptx.kernel import Kernel
 __all__ = ["WHAT", "ladder"]
 
 Factory = Callable[[int, int, int], Kernel]
-_WIDE = (64, 64)
+_WIDE, _LARGE = (64, 64), (256, 128)
 
 _ROWS: tuple[tuple[str, str, Factory], ...] = (
     ("ffma", "FP32 on CUDA cores, 8 x 8 of C a thread", ffma),
@@ -32,6 +32,13 @@ _ROWS: tuple[tuple[str, str, Factory], ...] = (
     ("swizzled_2", "XOR instead of padding", partial(gemm, layout="swizzled", stages=2)),
     ("swizzled_3", "3 stages in 48 KB", partial(gemm, layout="swizzled", stages=3)),
     ("swizzled_3_64x64", "64 x 64 of C a warp: fewer ldmatrix", partial(gemm, warp_tile=_WIDE)),
+    ("carried_256x128", "256 x 128 of C a block, one an SM: fragments carried across the barrier",
+     partial(gemm, tile=_LARGE)),
+    ("carried_256x128_128b", "slices of 128 bytes: half as many barriers",
+     partial(gemm, tile=_LARGE, span=128)),
+    ("carried_128x256", "128 x 256 of C a block", partial(gemm, tile=(128, 256))),
+    ("fed_256x128", "TMA instead of cp.async, tiles dealt out to SMs (sm_90a)",
+     partial(gemm, tile=_LARGE, copy="tma", stages=4)),
     ("f16", "f16 inputs", partial(gemm, dtype="f16")),
     ("f16_f16", "f16 accumulation", partial(gemm, dtype="f16", accumulate="f16")),
     ("f16_f16_64x64", "and 64 x 64 of C a warp", partial(gemm, dtype="f16", accumulate="f16",

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mmalab.kernels.placement import emit_layout
-from mmalab.kernels.sm80_mma.problem import Problem
-from mmalab.kernels.sm80_mma.tile import LINES
+from mmalab.kernels.sm80_mma.problem import DEAL, Problem
 from mmalab.layouts import Layout, compose, make_layout
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
@@ -67,6 +66,15 @@ class Accumulators:
             for i, j in self._places():
                 self._promote(i, j, self._partial[i][j])
 
+    def places_in_turns(self) -> list[tuple[int, int]]:
+        """All fragments, to and fro: two products after each other share an operand."""
+        return [(i, j) for i in range(self.rows)
+                for j in (range(self.columns) if i % 2 == 0 else reversed(range(self.columns)))]
+
+    def multiply_one(self, i: int, j: int, a: Fragment, b: Fragment) -> None:
+        """One product, without promotion."""
+        self._mma(self.sums[i][j], a, b, self.sums[i][j])
+
     @property
     def _period(self) -> int:
         """k-steps of one promotion."""
@@ -94,46 +102,64 @@ class Accumulators:
 
     # --- results ----------------------------------------------------------------------------------
 
-    def store(self, pointer: Register) -> None:
-        """Write C, row-major, leaving out what lies past its edges."""
+    def store(self, pointer: Register, blocks: tuple[Register, Register] | None = None) -> None:
+        """Write C, row-major, leaving out what lies past its edges.
+
+        `blocks` numbers the tile along M and N; None: as the block lies in the grid.
+        """
         b, problem = self.b, self.problem
         size = problem.recipe.result_bytes
-        matrix = Layout((LINES, LINES), (problem.n * size, size))
+        down, across = problem.tile.block
+        matrix = Layout((down, across), (problem.n * size, size))
         inside = emit_layout(b, self._lanes(matrix), b.mov("u32", b.tid.x))
-        rows = b.mul_wide("u32", b.mov("u32", b.ctaid.y), LINES * problem.n * size)
-        columns = b.mul_wide("u32", b.mov("u32", b.ctaid.x), LINES * size)
+        rows = b.mul_wide("u32", self._number(blocks, 0), down * problem.n * size)
+        columns = b.mul_wide("u32", self._number(blocks, 1), across * size)
         base = b.add("u64", b.add("u64", pointer, rows), columns)
         base = b.add("u64", base, b.cvt("u64.u32", inside))
-        self._limits()
+        self._limits(blocks)
+        write = self._store_pair if problem.dealt else self._store_fragment
         for i, j in self._places():
-            self._store_fragment(base, matrix, i, j)
+            if not (problem.dealt and j % 2):
+                write(base, matrix, i, j)
+
+    def _number(self, blocks: tuple[Register, Register] | None, along: int) -> Register:
+        b = self.b
+        return blocks[along] if blocks else b.mov("u32", (b.ctaid.y, b.ctaid.x)[along])
+
+    def _inside_lanes(self, row: int, column: int) -> Layout:
+        """Lane -> its first element in a fragment, or in the two that are dealt out."""
+        lanes = self.fragment.layout[0]
+        each = 2 * column if self.problem.dealt else column
+        return compose(Layout((self.fragment.rows, self.fragment.cols), (row, each)), lanes)
 
     def _lanes(self, matrix: Layout) -> Layout:
         """Thread -> byte of its first element in the block's part of C."""
-        lanes, warps = self.fragment.layout[0], self.problem.tile.warps
-        height, width = self.problem.tile.warp_tile
-        inside = compose(Layout((self.fragment.rows, self.fragment.cols), matrix.stride), lanes)
+        warps, (height, width) = self.problem.tile.warps, self.problem.tile.warp_tile
+        inside = self._inside_lanes(matrix(1, 0), matrix(0, 1))
         return make_layout(inside, Layout(warps, (matrix(height, 0), matrix(0, width))))
 
-    def _limits(self) -> None:
-        """Rows and columns of C from the warp's first one to the edge, where there is one."""
+    def _limits(self, blocks: tuple[Register, Register] | None) -> None:
+        """Rows and columns of C from the warp's first one to the edge, where there is one; columns
+        that are dealt out, from the lane's first one."""
         b, problem = self.b, self.problem
         height, width = problem.tile.warp_tile
         warps = problem.tile.warps
-        threads = make_layout(Layout(32, 0), Layout(warps, (height, 0)))
-        across = make_layout(Layout(32, 0), Layout(warps, (0, width)))
+        own = self._inside_lanes(0, 1) if problem.dealt else Layout(32, 0)
         self._edge: list[Register | None] = []
-        for cut, size, block, layout in ((problem.edges[0], problem.m, b.ctaid.y, threads),
-                                         (problem.edges[1], problem.n, b.ctaid.x, across)):
+        threads = make_layout(Layout(32, 0), Layout(warps, (height, 0)))
+        across = make_layout(own, Layout(warps, (0, width)))
+        for along, (cut, size, layout) in enumerate((
+                (problem.edges[0], problem.m, threads), (problem.edges[1], problem.n, across))):
             if not cut:
                 self._edge.append(None)
                 continue
             first = emit_layout(b, layout, b.mov("u32", b.tid.x))
-            first = b.mad_lo("u32", b.mov("u32", block), LINES, first)
+            first = b.mad_lo("u32", self._number(blocks, along), problem.tile.block[along], first)
             self._edge.append(b.sub("s32", b.mov("u32", size), first))
 
     def _inside(self, row: int, column: int) -> Register | None:
-        """Whether this row and column of the warp's tile lie inside C (each holds 8 and more)."""
+        """Whether this row and column of the warp's tile lie inside C (each holds 8 and more, or
+        a lane's four)."""
         found: Register | None = None
         for edge, at in zip(self._edge, (row, column), strict=True):
             if edge is not None:
@@ -143,19 +169,35 @@ class Accumulators:
 
     def _store_fragment(self, base: Register, matrix: Layout, i: int, j: int) -> None:
         """Two neighbouring elements of one row at a time: a pair of registers, or one of halves."""
-        b, fragment, size = self.b, self.fragment, self.problem.recipe.result_bytes
+        for (row, column), registers in self._rows_of(i, j):
+            self._put(base, matrix, row, column, registers)
+
+    def _store_pair(self, base: Register, matrix: Layout, i: int, j: int) -> None:
+        """Four neighbours, two of each fragment."""
+        for left, right in zip(self._rows_of(i, j), self._rows_of(i, j + 1), strict=True):
+            row, _ = left[0]
+            self._put(base, matrix, row, j // 2 * DEAL, left[1] + right[1])
+
+    def _rows_of(self, i: int, j: int) -> Iterator[tuple[tuple[int, int], list[Register]]]:
+        """Row and column in the warp's tile of each two neighbours of a fragment, and where
+        they are."""
+        fragment, size = self.fragment, self.problem.recipe.result_bytes
         slots = fragment.coordinates()[0]
         per = 2 * size // 4
         for first in range(0, fragment.slots, 2):
             row, column = (int(x) for x in slots[first])
-            row, column = row + i * fragment.rows, column + j * fragment.cols
             at = first * size // 4
-            registers = self.sums[i][j][at : at + per]
-            value = registers if per > 1 else registers[0]
-            opcode = f"global.v2.{self.type}" if per > 1 else f"global.{self.type}"
-            inside = self._inside(row, column)
-            if inside is None:
-                b.st(opcode, b.at(base, matrix(row, column)), value)
-                continue
-            with b.guard(inside):
-                b.st(opcode, b.at(base, matrix(row, column)), value)
+            yield ((row + i * fragment.rows, column + j * fragment.cols),
+                   self.sums[i][j][at : at + per])
+
+    def _put(self, base: Register, matrix: Layout, row: int, column: int,
+             registers: list[Register]) -> None:
+        b, per = self.b, len(registers)
+        value = registers if per > 1 else registers[0]
+        opcode = f"global.v{per}.{self.type}" if per > 1 else f"global.{self.type}"
+        inside = self._inside(row, column)
+        if inside is None:
+            b.st(opcode, b.at(base, matrix(row, column)), value)
+            return
+        with b.guard(inside):
+            b.st(opcode, b.at(base, matrix(row, column)), value)

@@ -1,11 +1,4 @@
-"""Which tile comes when: bands of rows, so that tiles computed at a time share operands in L2.
-
-Within a band the row runs fastest, then the column; a band of 2,048 rows by as many columns as the
-SMs reach is about square.
-
-    >>> rows_of(64, 16)            # cluster tiles along M, of them in a band
-    [16, 16, 16, 16]
-"""
+"""Which tile a cluster computes when: in bands (see `mmalab.kernels.bands`), matrix by matrix."""
 
 from __future__ import annotations
 
@@ -13,16 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from mmalab.kernels.bands import emit_in_bands
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["Place", "band_rows", "emit_tile", "emit_tiles", "rows_of"]
-
-
-def rows_of(tiles: int, band: int) -> list[int]:
-    """Rows of cluster tiles in each band, the last perhaps with fewer."""
-    return [min(band, tiles - at) for at in range(0, tiles, band)]
+__all__ = ["Place", "band_rows", "emit_tile", "emit_tiles"]
 
 
 def band_rows(problem: Problem) -> int:
@@ -55,16 +44,7 @@ def emit_tile(b: KernelBuilder, problem: Problem, at: Register, rank: Register |
     if problem.batch > 1:
         which = b.div("u32", at, down * across)
         at = b.sub("u32", at, b.mul_lo("u32", which, down * across))
-    band = band_rows(problem)
-    number = b.div("u32", at, band * across)
-    rest = b.sub("u32", at, b.mul_lo("u32", number, band * across))
-    first = b.mul_lo("u32", number, band)
-    if down % band:
-        rows: Register | int = b.min("u32", b.sub("u32", b.mov("u32", down), first), band)
-    else:
-        rows = band
-    column = b.div("u32", rest, rows)
-    row = b.add("u32", first, b.sub("u32", rest, b.mul_lo("u32", column, rows)))
+    row, column = emit_in_bands(b, at, down, across, band_rows(problem))
     m = b.mul_lo("u32", row, plan.tile[0] * plan.cluster[0])
     n = b.mul_lo("u32", column, plan.tile[1] * plan.cluster[1])
     if rank is not None and plan.cluster[0] > 1:
