@@ -6,10 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from mmalab.toolchain.locate import tools
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
+#: No test depends on how fast the machine is today.
+settings.register_profile("mmalab", deadline=None)
+settings.load_profile("mmalab")
 _TOOLS = ("ptxas", "nvdisasm", "cuobjdump")
 
 
