@@ -30,7 +30,7 @@ bench: $(VENV)/ready
 	@set -e; for script in bench/*.py; do [ -e "$$script" ] || continue; $(PY) "$$script"; done
 
 docs: $(VENV)/ready-docs
-	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 	@echo "site/index.html (its search wants a server: $(PY) -m http.server -d site)"
 
 # The stamps: a changed pyproject.toml installs again, anything else does not.
