@@ -13,13 +13,14 @@ from mmalab.numerics import chain_error, probe
 from mmalab.plan import banks, tmem
 from mmalab.plan.chips import chip
 from mmalab.plan.decode import fill
+from mmalab.plan.occupancy import occupancy
 from mmalab.plan.rates import register_file_ratio
 from mmalab.plan.registers import accumulators
 from mmalab.plan.tmem import admitted
 from mmalab.plan.traffic import traffic
 from mmalab.report import Figure, Report, Table
 from mmalab.report.charts import Axis, Bar, Line, Mark, bars, lines
-from mmalab.report.figures import measured
+from mmalab.report.figures import allocator_code, measured
 from mmalab.report.figures.latency import busy
 from mmalab.report.figures.traffic import passes_of
 from mmalab.report.svg import Scale, Svg
@@ -162,6 +163,26 @@ def test_agreement(figures: dict[str, Figure]) -> None:
     ladder = json.loads((ROOT / "records/h200/equality.json").read_text(encoding="utf-8"))
     assert shown["mma.sync ladder, whole GEMMs"]["compared"] == ladder["outputs"]
     assert shown["mma.sync ladder, whole GEMMs"]["different"] == ladder["mismatches"]
+
+
+def test_guardrails(figures: dict[str, Figure]) -> None:
+    """Article B's count, and the newest assembler's."""
+    compiled = record("compiled/tensor_memory.json")["allocators"]
+    shown = rows(figures["guardrails"])
+    assert [(row["ptxas"], row["instructions"], row["lines that name a handler"])
+            for row in shown] == [(each["toolkit"], each["instructions"], each["references"])
+                                  for each in compiled]
+    assert shown[3]["instructions"] == 152
+
+
+def test_binding(figures: dict[str, Figure]) -> None:
+    for name, (registers, shared, threads, columns) in allocator_code.KERNELS.items():
+        found = occupancy(registers=registers, shared=shared, threads=threads, tmem=columns,
+                          target="sm_100a")
+        own = [row for row in rows(figures["binding"]) if row["kernel"] == name]
+        assert {row["resource"]: row["CTAs"] for row in own} == found.limits
+        assert {row["resource"] for row in own if row["binds"]} == set(found.binding)
+    assert found.ctas == 1
 
 
 def test_inner_loops(figures: dict[str, Figure]) -> None:

@@ -21,7 +21,7 @@ from mmalab.errors import ToolError
 from mmalab.report import Figure, Report
 from mmalab.report import page as page_module
 from mmalab.report.claims_table import RECORD as CLAIMS
-from mmalab.report.figures import measured, portability, register_file
+from mmalab.report.figures import allocator_code, measured, portability, register_file
 from mmalab.report.pipeline import RECORD as FAULTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,7 +168,7 @@ def test_without_records_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     def absent(name: str) -> None:
         raise ToolError(name, "is not installed")
 
-    for module in (measured, register_file, portability):
+    for module in (measured, register_file, portability, allocator_code):
         monkeypatch.setattr(module, "load", absent)
     monkeypatch.setattr(measured, "listed", lambda _: ())
     monkeypatch.setattr(page_module, "explorer_data", dict)
@@ -176,9 +176,9 @@ def test_without_records_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     found = page_module.build()
     names = {figure.id for figure in found.figures}
     assert {"ledger", "tile", "errors", "portability"} <= names
-    assert not {"measured", "agreement", "drain", "inner-loops"} & names
+    assert not {"measured", "agreement", "drain", "inner-loops", "guardrails"} & names
     assert found.pipeline is None
-    assert len(found.missing) == 5
+    assert len(found.missing) == 6
     assert all(words in found.html.replace("&#39;", "'") for words in found.missing)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from mmalab.errors import ToolError
 from mmalab.report.figure import Figure, Section
 from mmalab.report.figures import (
+    allocator_code,
     arithmetic,
     latency,
     measured,
@@ -26,7 +27,8 @@ LAYOUT: tuple[tuple[str, str, str, tuple[Callable[[], Figure], ...]], ...] = (
       portability.families)),
     ("tensor-memory", "Tensor Memory is a pool with rules",
      "512 columns, powers of two, taken at run time: plan them before writing the kernel.",
-     (tensor_memory.ledgers, tensor_memory.pool, tensor_memory.allocator, tensor_memory.decode,
+     (tensor_memory.ledgers, tensor_memory.pool, tensor_memory.allocator,
+      allocator_code.guardrails, allocator_code.binding, tensor_memory.decode,
       tensor_memory.scale_columns, latency.latency)),
     ("bytes", "Bytes per operation",
      "What a tile must move decides its shape; formats change the rate and not the traffic.",
