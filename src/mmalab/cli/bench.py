@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mmalab.cli.choices import choices_of
 from mmalab.cli.output import Json, print_json, say, table
 from mmalab.errors import UsageError
 
@@ -129,28 +130,7 @@ def _rows(size: list[int], tables: list[str], only: str, kernel: str, choices: l
         raise UsageError("bench gemm " + " ".join(map(str, size)), "needs a size or a table",
                          legal=["M N K", "--table " + "|".join(TABLES)])
     other, _, given = baseline.partition(":")
-    arguments = tuple(_arguments(choice) for choice in choices) or ({},)
+    arguments = tuple(choices_of(choice, "--set") for choice in choices) or ({},)
     m, n, k = size
-    return [Row(f"{m}x{n}x{k}", m, n, k, kernel, arguments, other, _arguments(given))]
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    """``stages=4,cluster=2x1`` as keyword arguments: numbers, tuples of numbers, words."""
-    found: dict[str, Any] = {}
-    for part in filter(None, text.split(",")):
-        key, sign, value = part.partition("=")
-        if not sign:
-            raise UsageError(f"--set {part}", "has no value", legal="KEY=VALUE")
-        found[key.strip()] = _value(value.strip())
-    return found
-
-
-def _value(text: str) -> Any:
-    named = {"true": True, "false": False, "none": None}
-    if text.lower() in named:
-        return named[text.lower()]
-    parts = text.split("x")
-    if all(part.removeprefix("-").isdigit() for part in parts):
-        numbers = tuple(int(part) for part in parts)
-        return numbers[0] if len(numbers) == 1 else numbers
-    return text
+    return [Row(f"{m}x{n}x{k}", m, n, k, kernel, arguments, other,
+                choices_of(given, "--baseline"))]

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import fields
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from mmalab.cli.choices import choices_of
 from mmalab.cli.output import Json, print_json, say
 from mmalab.errors import UsageError
 from mmalab.findings import verdict
 
 __all__ = ["gemm", "operands", "run_gemm"]
 
-#: Kernel families that have a gemm, with the chips whose arithmetic they name by default.
-_KERNELS = ("sm80_mma",)
+#: Kernel families that have a gemm, with the options that only some of them have, as arguments.
+_KERNELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "sm80_mma": ("layout", "stages"),
+    "sm90_wgmma": (),
+})
+#: Arguments of sm80_mma's factory that --plan sets, each with a value; sm90_wgmma has a Plan.
+_MMA_CHOICES: Mapping[str, Any] = MappingProxyType({
+    "layout": "swizzled", "stages": 3, "warp_tile": (64, 64), "tile": (256, 128), "span": 64,
+    "band": 2048, "copy": "threads", "sms": 132})
+_WHERE = "mmalab gemm --help"
 
 
 def gemm(
@@ -23,12 +35,17 @@ def gemm(
     n: Annotated[int, typer.Argument(help="columns of B and C")],
     k: Annotated[int, typer.Argument(help="the dimension summed over")],
     *,
-    kernel: Annotated[str, typer.Option(help="family of kernels")] = "sm80_mma",
-    dtype: Annotated[str, typer.Option(help="bf16, f16, tf32, e4m3, s8")] = "bf16",
-    layout: Annotated[str, typer.Option(help="shared tiles: swizzled, padded, plain")] = "swizzled",
-    stages: Annotated[int, typer.Option(help="slices of K in shared memory")] = 3,
+    kernel: Annotated[str, typer.Option(help="family: sm80_mma or sm90_wgmma")] = "sm80_mma",
+    dtype: Annotated[str, typer.Option(
+        help="bf16, f16, tf32, e4m3, s8; sm90_wgmma: and e5m2")] = "bf16",
+    layout: Annotated[str | None, typer.Option(
+        help="sm80_mma's shared tiles: swizzled, padded, plain")] = None,
+    stages: Annotated[int | None, typer.Option(
+        help="sm80_mma: slices of K in shared memory")] = None,
     accumulate: Annotated[str | None, typer.Option(help="f32, f16, s32")] = None,
     promote_every: Annotated[int | None, typer.Option(help="add partial sums in FP32")] = None,
+    plan: Annotated[str, typer.Option(
+        help="the kernel's choices, KEY=VALUE,...: tile=256x128,stages=4")] = "",
     target: Annotated[str | None, typer.Option(help="whose arithmetic; the kernel's own")] = None,
     on: Annotated[str, typer.Option(help="cpu or gpu")] = "cpu",
     numerics: Annotated[str, typer.Option(help="exact or fast")] = "exact",
@@ -41,14 +58,14 @@ def gemm(
     Exit 1 when the sanitizer finds an error, or the bits differ from those of the unit.
     """
     if kernel not in _KERNELS:
-        raise UsageError(f"--kernel {kernel}", "is not a family of kernels", legal=_KERNELS)
+        raise UsageError(f"--kernel {kernel}", "is not a family of kernels",
+                         legal=list(_KERNELS), where=_WHERE)
     if on not in ("cpu", "gpu"):
-        raise UsageError(f"--on {on}", "is not a place to run", legal=["cpu", "gpu"])
-
-    from mmalab.kernels import sm80_mma
-
-    made = sm80_mma.gemm(m, n, k, dtype=dtype, layout=layout, stages=stages,
-                         accumulate=accumulate, promote_every=promote_every)
+        raise UsageError(f"--on {on}", "is not a place to run", legal=["cpu", "gpu"], where=_WHERE)
+    own = {key: value for key, value in (("layout", layout), ("stages", stages))
+           if value is not None}
+    made = _made(kernel, (m, n, k), {"dtype": dtype, "accumulate": accumulate,
+                                     "promote_every": promote_every}, own, plan)
     if on == "gpu":
         found = run_on_gpu(made, target=target, seed=seed)
     else:
@@ -59,6 +76,54 @@ def gemm(
         _print(found)
     if found["verdict"] == "findings" or found["bits_equal"] is False:
         raise typer.Exit(1)
+
+
+def _made(family: str, sizes: tuple[int, int, int], common: dict[str, Any],
+          own: dict[str, Any], plan: str) -> Any:
+    """The kernel that the options describe.
+
+    Raises:
+        UsageError: an option or a part of the plan that the family does not have.
+    """
+    from mmalab.kernels import sm80_mma, sm90_wgmma
+
+    for key, value in own.items():
+        if key not in _KERNELS[family]:
+            raise UsageError(f"--{key} {value}", f"is no option of {family}",
+                             legal=_instead(key, value), where=_WHERE)
+    given = choices_of(plan, "--plan")
+    known = dict(_MMA_CHOICES) if family == "sm80_mma" else {
+        field.name: field.default for field in fields(sm90_wgmma.Plan)}
+    for key, value in given.items():
+        if key not in known:
+            raise UsageError(f"--plan {key}={value}", f"is no choice of {family}",
+                             legal=list(known), where=_WHERE)
+        if _kind(value) != _kind(known[key]):
+            raise UsageError(f"--plan {key}={value}", f"is not {_kind(known[key])}",
+                             legal=f"such as {key}={_spelled(known[key])}", where=_WHERE)
+        if key in own:
+            raise UsageError(f"--plan {key}={value} and --{key} {own[key]}", "say the same twice",
+                             legal="one of them", where=_WHERE)
+    m, n, k = sizes
+    if family == "sm80_mma":
+        return sm80_mma.gemm(m, n, k, **common, **own, **given)
+    return sm90_wgmma.gemm(m, n, k, **common, plan=sm90_wgmma.Plan(**given) if given else None)
+
+
+def _kind(value: Any) -> str:
+    """What a choice is, in words."""
+    if isinstance(value, tuple):
+        return f"{len(value)} numbers"
+    return {bool: "true or false", int: "a number", str: "a word"}.get(type(value), "given")
+
+
+def _spelled(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
+
+
+def _instead(key: str, value: Any) -> str:
+    return (f"--plan {key}={value}" if key == "stages" else
+            "without it: tiles are as the tensor maps' 128B swizzle lays them out")
 
 
 def run_gemm(kernel: Any, *, target: str | None = None, numerics: str = "exact",
