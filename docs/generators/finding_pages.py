@@ -27,7 +27,8 @@ finding has a code, a severity, a message, a place and a witness
 
 The examples are kernels of the tests: each breaks one rule, most stand beside a clean twin. They
 were run when this page was built. A line that begins with `-` is in the broken kernel alone, one
-that begins with `+` in the clean one. A code without an example has none in those sets yet."""
+that begins with `+` in the clean one; line numbers are those of the file. A code without an example
+has none in those sets yet."""
 
 
 @functools.cache
@@ -66,8 +67,9 @@ def _example(code: str) -> Iterator[str]:
 
 def _texts(shown: litmus.Example) -> str:
     if not shown.twin:
-        return f"The text:\n\n{fence(shown.text, 'ptx')}"
-    changed = difflib.unified_diff(shown.text.splitlines(), shown.twin.splitlines(), n=2,
-                                   lineterm="")
+        return f"The text:\n\n{fence(shown.text.lstrip(), 'ptx')}"
+    head = len(shown.text) - len(shown.text.lstrip("\n"))  # comments, which twins need not share
+    twin = "\n" * head + shown.twin.lstrip("\n")
+    changed = difflib.unified_diff(shown.text.splitlines(), twin.splitlines(), n=2, lineterm="")
     lines = [line.rstrip() for line in changed if not line.startswith(("---", "+++"))]
     return f"Against its clean twin:\n\n{fence(chr(10).join(lines), 'diff')}"

@@ -9,6 +9,7 @@ import functools
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import mmalab
@@ -36,19 +37,16 @@ class Example:
 
 def example(code: str) -> Example | None:
     """The first kernel that reports `code` today, None when none does."""
-    for source in (_litmus, _rule):
-        found = next(source(code), None)
-        if found is not None:
-            return found
-    return static(code)
+    found = next(chain(_litmus(code, first=True), _rule(code), _litmus(code, first=False)), None)
+    return found or static(code)
 
 
-def _litmus(code: str) -> Iterator[Example]:
-    """Litmus kernels: those that prefer the code first, those with a twin first."""
-    rows = [row for row in litmus_kernels.KERNELS.values() if code in row["expect"]["any_of"]]
+def _litmus(code: str, *, first: bool) -> Iterator[Example]:
+    """Litmus kernels that prefer the code, or that merely accept it; those with a twin first."""
+    rows = [row for row in litmus_kernels.KERNELS.values() if code in row["expect"]["any_of"]
+            and (row["expect"]["any_of"][0] == code) == first]
     folder = TESTS / "litmus" / "kernels"
-    for row in sorted(rows, key=lambda row: (row["expect"]["any_of"].index(code),
-                                             row["clean_twin"] is None)):
+    for row in sorted(rows, key=lambda row: row["clean_twin"] is None):
         for said in _said_by_litmus(row["entry"], code):
             twin = _text(folder, row["clean_twin"]) if row["clean_twin"] else ""
             yield Example(f"tests/litmus/kernels/{row['file']}", row["reason"], said,
@@ -74,14 +72,22 @@ def _rule(code: str) -> Iterator[Example]:
         said = [str(one) for one in rules.findings(name) if one.code == code]
         twin = header.get("clean twin", "")
         if said:
-            yield Example(f"tests/sanitizer/kernels/{name}.ptx", header.get("reason", ""), said[0],
+            yield Example(f"tests/sanitizer/kernels/{name}.ptx", _reason(name), said[0],
                           _text(rules.FOLDER, name), _text(rules.FOLDER, twin) if twin else "")
 
 
+def _reason(name: str) -> str:
+    """The comment of a rule's kernel that is no field."""
+    lines = (rules.FOLDER / f"{name}.ptx").read_text(encoding="utf-8").splitlines()
+    words = [line[3:] for line in lines if line.startswith("// ") and ": " not in line]
+    return words[0] if words else name.replace("_", " ")
+
+
 def _text(folder: Path, name: str) -> str:
-    """A kernel without comments and without its own name, which differs from its twin's anyway."""
+    """A kernel without its own name, which differs from its twin's anyway, and with empty lines
+    for comments, so that line numbers stay."""
     text = (folder / f"{name}.ptx").read_text(encoding="utf-8").replace(name, "kernel")
-    return "\n".join(line for line in text.splitlines() if not line.startswith("//"))
+    return "\n".join("" if line.startswith("//") else line for line in text.splitlines())
 
 
 # --- what `check` finds without running -----------------------------------------------------------
