@@ -11,7 +11,7 @@ from mmalab import atlas, isa
 from mmalab.atlas.releases import PTX_VERSIONS, written
 from mmalab.atlas.specimens import module, specimens_of
 from mmalab.errors import SourceError, ToolError, UsageError
-from mmalab.isa.targets import TARGETS, runs_on
+from mmalab.isa.targets import TARGETS, parse_targets, runs_on
 
 # --- versions -------------------------------------------------------------------------------------
 
@@ -25,6 +25,7 @@ OTHERWISE = {
     r"(min|max)\..*abs\.f32": "three operands came with 8.8",
     r"cp\.async\.c[ag]\.shared::cta": "ptxas takes ::cta here from the first version on",
     r"mma\..*kind::f8f6f4.*(e4m3|e5m2)\.(e4m3|e5m2)": "taken from 8.6 on for sm_100a",
+    r"(shfl|vote)\.(?!sync)": "gone with 6.4, which is older than most targets",
     r"cvta.*\.u32": "32-bit addresses are given up", r"tcgen05\.mma\.sp.*kind::i8": "never",
 }
 
@@ -33,17 +34,19 @@ OTHERWISE = {
 def test_first_versions_are_the_tables() -> None:
     """Fresh forms: the version that ptxas asks for is the one that the table states."""
     seed = random.randrange(1 << 32)  # noqa: S311 - not cryptography
-    print("seed", seed)
-    forms = random.Random(seed).sample(isa.forms(), 60)  # noqa: S311 - not cryptography
-    oldest = PTX_VERSIONS[0]
-    for row in atlas.first_versions(forms):
+    rng = random.Random(seed)  # noqa: S311 - not cryptography
+    target = rng.choice(["sm_75", "sm_80", "sm_90a", "sm_107a"])
+    print("seed", seed, target)
+    there = [key for key in rng.sample(isa.forms(), 400)
+             if target in parse_targets(isa.find(key).targets)]
+    for row in atlas.first_versions(there[:60], target):
         opcode = row.form.partition(" ")[0]
         form = isa.find(opcode)
         if row.form != opcode or any(re.match(pattern, opcode) for pattern in OTHERWISE):
             continue  # an operand may need more than its form
-        assert row.version == written(max(form.ptx, oldest)), (row.form, row.target, row.below)
-        if row.version != written(oldest):
-            assert row.below
+        oldest = max(PTX_VERSIONS[0], TARGETS[target].ptx)
+        assert row.version == written(max(form.ptx, oldest)), (row.form, row.below)
+        assert row.below or row.version == written(PTX_VERSIONS[0])
 
 
 @pytest.mark.toolkit
