@@ -42,7 +42,7 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ask(_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Said]:
-    """Give one command as it would be typed beside the cases' files: ``ask("legal", "add.f32")``."""
+    """Give one command, as typed beside the cases' files: ``ask("legal", "add.f32").code``."""
     monkeypatch.chdir(_folder)
     monkeypatch.setenv("MMALAB_CACHE", str(_folder / "cache"))
     return lambda *words: Said(tuple(map(str, words)))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from cases.pipelines import PTX, TWINS
+
 from mmalab.errors import ToolError
 from mmalab.toolchain import compile_cuda
 from mmalab.toolchain.locate import tools

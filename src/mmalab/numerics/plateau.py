@@ -18,7 +18,8 @@ from mmalab.errors import UsageError
 
 __all__ = ["Plateau", "plateau"]
 
-_MOST = 1 << 18
+#: Fraction bits up to which a sum stalls soon: after 2^(bits + 2) additions at most.
+_BITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +35,22 @@ def plateau(value: float, dtype: str, rounding: str = "rn") -> Plateau:
     """Add `value`, rounded to `dtype` once, to a sum of that type until the sum stays.
 
     Raises:
-        UsageError: no type or rounding of this name, a value that is not positive, or a sum that
-            still grows after 262,144 additions.
+        UsageError: no type or rounding of this name, a value that is not positive, or a type whose
+            sums grow for too long to be tried (f32: millions of additions).
     """
+    bits = formats.get(dtype).mantissa_bits
+    if bits > _BITS:
+        raise UsageError(f"a sum in {dtype}", f"grows for about 2^{bits + 1} additions",
+                         legal="f16, bf16, tf32 and narrower types")
     step = _rounded(value, dtype, "rn")
     if not step > 0 or not np.isfinite(step):
         raise UsageError(f"a sum of {value}", f"is no growing sum of {dtype}", legal="2.24023")
     total, count = 0.0, 0
-    while count < _MOST:
+    while True:
         after = _rounded(total + step, dtype, rounding)
         if after == total or not np.isfinite(after):
             return Plateau(total, count, step)
         total, count = after, count + 1
-    raise UsageError(f"a sum of {value} in {dtype}", f"still grows after {_MOST} additions",
-                     legal="f16, bf16 or a larger value")
 
 
 def _rounded(value: float, dtype: str, rounding: str) -> float:

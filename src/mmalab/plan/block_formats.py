@@ -104,6 +104,10 @@ class FormatPlan:
                     f"{100 * error.saturated:.3g} % saturated, "
                     f"{100 * error.flushed:.3g} % flushed to zero")
             rows.append(("error on the data", text))
+            if error.global_scale is not None:
+                decode, encode = error.global_scale, 1 / error.global_scale
+                text = f"{decode:.6g} to decode (amax / (448 x 6)), {encode:.6g} to encode"
+                rows.append(("tensor's scale", text))
         chips = aligned([(row.target, row.how, row.instruction, row.unit) for row in self.support])
         return f"{fmt.name}\n{aligned(rows)}\n\n{chips}"
 
