@@ -7,6 +7,7 @@ A fence says by its language what it is:
               it is its output
 anything with ``title="NAME"`` that is not "prints" is a file, written before what follows it
 
+``<!-- file: PATH -->`` anywhere puts a file of the repository beside them before all else.
 ``<!-- not run: REASON -->`` before a fence leaves it out; ``<!-- needs: toolkit -->`` leaves it out
 where no assembler is installed. In an output, a line ``...`` stands for any lines, and ``…`` inside
 a line for any text.
@@ -21,6 +22,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -38,8 +40,8 @@ _FENCE = re.compile(
     r"(?:^<!-- (?P<mark>not run|needs): (?P<why>[^\n]*?) -->\n\n?)?"
     r"^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL)
-#: Languages that are run.
-_RUN = {"console", "python"}
+_FILE = re.compile(r"^<!-- file: (\S+) -->$", re.MULTILINE)
+_ROOT = Path(__file__).resolve().parents[2]
 _PRINTS = "prints"
 #: Wide enough that no table of a verb is cut.
 _WIDTH = "100"
@@ -76,6 +78,8 @@ def fences(markdown: str) -> Iterator[Fence]:
 
 def steps(markdown: str, folder: Path, *, toolkit: bool = True) -> Iterator[Step]:
     """Run a page in `folder`: each command and each Python block with its output."""
+    for path in _FILE.findall(markdown):
+        shutil.copy(_ROOT / path, folder)
     session: dict[str, Any] = {}
     blocks = list(fences(markdown))
     for at, block in enumerate(blocks):

@@ -40,8 +40,9 @@ def measured() -> str:
          f"not define, {wgmma['probe_mismatches']:,} of {wgmma['probe_outputs']:,}"),
          *_told("h200/wgmma_equality.json")),
         ("tensor copies in which they differ in any byte",
-         (f"{sum(copies['differ'].values())} of {sum(copies['kernels'].values())} kernels at the "
-         f"time; since then: {copies['since']}"), *_told("h200/tma_equality.json")),
+         (f"{sum(copies['differ'].values())} of {sum(copies['kernels'].values())} kernels"
+          + (f" at the time; since then: {copies['since']}" if "since" in copies else "")),
+         *_told("h200/tma_equality.json")),
         ("BF16 `mma.sync` GEMM 1024³ emulated exactly, without and with the sanitizer, 2 cores",
          f"{plain:.2f} s, {checked:.2f} s", *_told("bench/emulate.json")),
         ("exact accumulation of whole matrices, FP8 and BF16, 2 cores",
@@ -70,6 +71,8 @@ def table_of_records() -> str:
         device = held.get("device", held.get("machine", held.get("ptxas", held.get("toolkit", ""))))
         if isinstance(device, dict):
             device = device.get("name", device.get("processor", ""))
+        elif isinstance(device, list):
+            device = f"ptxas {', '.join(device)}"
         lines.append((code(str(path.relative_to(ROOT))), held.get("what", ""), str(device),
                       code(held.get("command", ""))))
     return table(("record", "what", "made on", "command"), lines)
