@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 
 import mmalab
 from mmalab.cli.output import print_json
+from mmalab.cli.questions import epilog, matching
 from mmalab.errors import MmalabError
 
 __all__ = ["VERBS", "app", "main"]
@@ -62,10 +63,13 @@ class _Verbs(TyperGroup):
             # --help lists all verbs: their one-liners are known without loading them.
             module = importlib.import_module(f"mmalab.cli.{cmd_name}")
             verb = getattr(module, cmd_name)
+            asked = epilog(cmd_name)
             if not isinstance(verb, typer.Typer):  # a verb with questions of its own is one already
                 single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-                single.command(cmd_name, help=VERBS[cmd_name])(verb)
+                single.command(cmd_name, help=VERBS[cmd_name], epilog=asked)(verb)
                 verb = single
+            else:
+                verb.info.epilog = asked
             self.commands[cmd_name] = typer.main.get_command(verb)
         return self.commands[cmd_name]
 
@@ -74,7 +78,8 @@ class _Verbs(TyperGroup):
         lines = [f"  {verb:<{width}}  {question}" for verb, question in VERBS.items()]
         sys.stdout.write("\n".join((
             "Usage: mmalab VERB [OPTIONS]", "", (mmalab.__doc__ or "").splitlines()[0], "",
-            *lines, "", "Each verb has --help and --json.",
+            *lines, "", "Each verb has --help (with questions that it answers) and --json.",
+            "mmalab --ask 'hang barrier' finds the command for a question.",
             "Exit: 0 clean, 1 findings or illegal, 2 wrong use or unsupported.", "")))
 
     def invoke(self, ctx: Any) -> Any:
@@ -113,14 +118,28 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _print_questions(words: str | None) -> None:
+    if words is None:
+        return
+    found = matching(words)
+    for row in found:
+        sys.stdout.write(f"{row.words}\n    mmalab {row.command}\n")
+    if not found:
+        sys.stderr.write(f"no question has {words!r}\n  legal: words like hang, registers, swizzle;"
+                         " mmalab --ask '?' lists all\n")
+    raise typer.Exit(0 if found else 2)
+
+
 @app.callback()
 def _common(
     *,
+    ask: str = typer.Option(None, "--ask", is_eager=True, callback=_print_questions,
+                            help="Find the command for a question, by words in it."),
     version: bool = typer.Option(False, "--version", is_eager=True, callback=_print_version,
                                  help="Print the version and leave."),
 ) -> None:
     """Options of the command itself."""
-    del version  # its callback has done the work
+    del ask, version  # their callbacks have done the work
 
 
 def main() -> None:
