@@ -35,6 +35,20 @@ _MMA_CHOICES: tuple[dict[str, Any], ...] = (
     {"copy": "tma", "tile": (128, 128), "stages": 3},
 )
 
+#: Rows of any pitch: the kernel's own choice; threads that gather, on the tiles that ask least of
+#: L2; rows padded first, then the tiles that are best for aligned ones.
+_UNALIGNED_CHOICES: tuple[dict[str, Any], ...] = (
+    _BF16,
+    *({**_BF16, "copy": "threads", "tile": tile, "stages": stages, "store": store,
+       "flight": flight} for tile, stages, store, flight in (
+          ((256, 192), 4, "direct", 0), ((256, 192), 4, "direct", 1), ((256, 192), 3, "staged", 0),
+          ((256, 160), 4, "direct", 1), ((256, 128), 4, "staged", 1),
+          ((128, 256), 4, "direct", 1))),
+    *({**_BF16, "copy": "padded", "tile": tile, "stages": stages, "cluster": cluster}
+      for tile, stages, cluster in (((256, 208), 3, (1, 2)), ((256, 192), 3, (1, 2)),
+                                    ((256, 192), 4, (1, 1)), ((128, 256), 4, (2, 1)))),
+)
+
 #: Projections of public models at a prefill of 4096 or 8192 tokens: tokens, outputs, inputs.
 _MODELS = {
     "Llama-3 70B, q and o": (4096, 8192, 8192),
@@ -69,7 +83,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
                    {**_E4M3, "promote_every": 128})),
     "int8": _rows("S8 to S32", _SQUARES, _WGMMA, {"dtype": "s8"}),
     "tf32": _rows("TF32", _SQUARES, _WGMMA, {"dtype": "tf32"}),
-    "unaligned": _rows("BF16", _UNALIGNED, _WGMMA, _BF16),
+    "unaligned": _rows("BF16", _UNALIGNED, _WGMMA, *_UNALIGNED_CHOICES),
     "skinny": (*_rows("BF16", _SKINNY, _WGMMA, _BF16), *_rows("E4M3", _SKINNY, _WGMMA, _E4M3)),
     "mma": _rows("BF16 with mma.sync", _SQUARES, _MMA, *_MMA_CHOICES),
 }

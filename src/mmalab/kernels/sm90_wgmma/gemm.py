@@ -29,6 +29,7 @@ from mmalab.kernels.sm90_wgmma.gather import WARPS, Gather
 from mmalab.kernels.sm90_wgmma.mainloop import Mainloop
 from mmalab.kernels.sm90_wgmma.maps import maps_of, prepare
 from mmalab.kernels.sm90_wgmma.order import Place, emit_tiles
+from mmalab.kernels.sm90_wgmma.padding import Padding
 from mmalab.kernels.sm90_wgmma.plan import SLICE, Plan
 from mmalab.kernels.sm90_wgmma.problem import Problem, check_sizes
 from mmalab.kernels.sm90_wgmma.producer import Producer
@@ -102,7 +103,7 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
 def _name(problem: Problem) -> str:
     plan, row = problem.plan, problem.recipe
     sizes = ("{}x{}".format(*pair) for pair in (plan.tile, plan.cluster))
-    kinds = ["threads"] if problem.gathered else []
+    kinds = ["threads"] if problem.gathered else ["padded"] if problem.padded else []
     kinds += ["serial"] if plan.flight == 0 else []
     kinds += [] if plan.persistent else ["single"]
     sizes_of = f"{problem.m}x{problem.n}x{problem.k}"
@@ -131,7 +132,7 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "schedule": plan.schedule,
         "band": plan.band,
         "store": plan.store,
-        "copy": "threads" if problem.gathered else "tma",
+        "copy": "threads" if problem.gathered else plan.copy,
         "shared_bytes": plan.shared_bytes(problem.out_bytes),
         "instruction": row.key(plan.part_columns if problem.promote_every else plan.tile[1]),
         "instruction_k": row.k,
@@ -169,6 +170,8 @@ class _Writer:
                                  plan.groups if plan.schedule == "pingpong" else 0)
         self.rank = b.mov("u32", b.cluster_ctarank) if plan.ctas > 1 else None
         self._begin()
+        if self.problem.padded:
+            Padding(b, self.problem, self.thread, self.padding).write()
         group = b.shfl("idx.b32", b.shr("u32", self.thread, 7), 0, 31, -1)
         fill, end = b.label("fill"), b.label("end")
         b.branch(fill, b.setp("ge", "u32", group, plan.groups))
@@ -192,6 +195,12 @@ class _Writer:
             else:
                 pointer = b.param(name, "u64")
                 self.pointers[name] = b.cvta("to.global.u64", b.load_param(pointer))
+        self.padding: dict[str, Register] = {}
+        if self.problem.padded:
+            for key, entry in (("a", "a_values"), ("b", "b_values"), ("a_rows", "a_rows"),
+                               ("b_rows", "b_rows"), ("arrivals", "arrivals")):
+                address = b.load_param(b.param(entry, "u64"))
+                self.padding[key] = b.cvta("to.global.u64", address)
 
     def _begin(self) -> None:
         """Barriers, seen by the whole cluster."""

@@ -18,6 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from mmalab import formats
 from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.tensormap.tensor_map import TensorMap
@@ -77,12 +80,12 @@ def _words(problem: Problem) -> str:
 
 
 def _operand(problem: Problem, lines: int, box_lines: int) -> MapShape:
-    return MapShape(_words(problem), (problem.k, lines), (problem.pitch,),
+    return MapShape(_words(problem), (problem.k, lines), (problem.row_pitch,),
                     (problem.values, box_lines), "128B")
 
 
 def _dealt(problem: Problem, box_lines: int) -> MapShape:
-    pitch, deal = problem.pitch, problem.deal
+    pitch, deal = problem.row_pitch, problem.deal
     each = deal // 4
     return MapShape(
         _words(problem), (problem.k, 2, 4, each // 2, problem.lines[1] // deal),
@@ -93,5 +96,11 @@ def _dealt(problem: Problem, box_lines: int) -> MapShape:
 def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:
     """From [a, b, ..., c] to the entry's parameters."""
     maps = maps_of(problem)
+    if problem.padded:
+        rows = [np.zeros((lines, problem.row_pitch // problem.recipe.bytes),
+                         formats.dtype_of(problem.recipe.dtype)) for lines in problem.lines]
+        c = maps["c"].over(args[-1]) if "c" in maps else args[-1]
+        return [maps["a"].over(rows[0]), maps["b"].over(rows[1]), c, *args[:2], *rows,
+                np.zeros(1, np.uint32)]
     return [maps[param.name].over(value) if param.name in maps else value
             for param, value in zip(problem.params, args, strict=True)]

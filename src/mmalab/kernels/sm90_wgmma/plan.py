@@ -29,7 +29,7 @@ MOST_REGISTERS, WORKING_REGISTERS = 255, 32
 _RESERVED = 1024
 #: How C is written.
 STORES = ("permuted", "staged", "direct")
-_COPIES = ("tma", "threads")
+_COPIES = ("tma", "threads", "padded")
 #: The same where threads gather the operands, and where they gather them by words.
 _GATHERING, _BY_WORDS = (56, 224), (104, 200)
 _WHERE = "mmalab.kernels.sm90_wgmma"
@@ -50,8 +50,9 @@ class Plan:
         schedule: `cooperative`: the groups split a tile along M; `pingpong`: each has its own.
         store: `permuted`: B's tensor map deals the columns out so that a thread holds 16
             consecutive bytes of C; `staged`: stmatrix and TMA stores; `direct`: what a thread has.
-        copy: `tma`, or `threads` that gather (see `gather`; all there is for rows that tensor maps
-            cannot describe).
+        copy: `tma`, or for rows that tensor maps cannot describe `threads` that gather (see
+            `gather`) or `padded`: TMA over copies that the kernel makes first (see `padding`; as
+            many SMs as `sms` must be there, with nothing else on them).
         flight: groups of products under way while the next slice is awaited, 0 or 1.
         part: columns of a partial sum that is promoted on its own, 0 for all of the tile's.
         parts: sets of partial sums: with two, one is added while the other is computed.

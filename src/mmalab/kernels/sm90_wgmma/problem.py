@@ -74,6 +74,8 @@ class Problem:
         self.plan.check_shared(self.out_bytes)
 
     def _check_strides(self) -> None:
+        if self.padded:
+            self._check_padded()
         if not self.gathered:
             return
         if self.unit < 2:  # before plans are looked at: no plan helps
@@ -97,6 +99,16 @@ class Problem:
                              legal=[str(n) for n in sorted({
                                  max(columns - columns % together, together),
                                  columns + -columns % together})], where=_WHERE)
+
+    def _check_padded(self) -> None:
+        if self.unit < 2:
+            raise UsageError(f"k={self.k}", "rows of odd bytes cannot be copied by words",
+                             legal="an even k", where=_WHERE)
+        if self.batch > 1 or self.experts or not self.plan.persistent or self.plan.ctas > 2:
+            raise UsageError(f"copy 'padded', batch {self.batch}, {self.experts} experts, cluster "
+                             f"{self.plan.cluster}", "copies one A and one B, by CTAs that must "
+                             "all be resident", legal="one product, persistent, clusters of 1 or 2",
+                             where=_WHERE)
 
     def _check_store(self) -> None:
         if self.plan.store == "permuted":
@@ -195,7 +207,17 @@ class Problem:
     @property
     def gathered(self) -> bool:
         """Whether threads copy A and B, because tensor maps cannot."""
-        return self.unit < 16 or self.plan.copy == "threads"
+        return (self.unit < 16 and not self.padded) or self.plan.copy == "threads"
+
+    @property
+    def padded(self) -> bool:
+        """Whether A and B are copied to rows that tensor maps can describe."""
+        return self.plan.copy == "padded"
+
+    @property
+    def row_pitch(self) -> int:
+        """Bytes from one row to the next where tensor maps read."""
+        return -(-self.pitch // 16) * 16 if self.padded else self.pitch
 
     # --- sizes ------------------------------------------------------------------------------------
 
