@@ -85,7 +85,10 @@ def test_d10_rate_and_error(ask) -> None:
     shares = {acc: ask(*words, "--measured", measured, "--acc", acc, "--clock", 2600).json["share"]
               for acc, measured in (("f32", 31.0), ("f16", 53.1))}
     assert shares["f32"] == pytest.approx(2 * 31.0 / 53.1 * shares["f16"])
-    one = np.ones((1, 4096), np.float16)
-    ends = {acc: float(numerics.dot(one, one * np.float16(4), np.zeros(1, acc), unit=name)[0])
-            for acc, name in ((np.float32, "sm_89.mma.f16.f32"), (np.float16, "sm_89.mma.f16.f16"))}
-    assert ends[np.float32] == 16384
+    a = np.random.default_rng().uniform(0.5, 1, (8, 4096)).astype(np.float16)
+    ones = np.ones_like(a)
+    true = a.astype(np.float64).sum(axis=1)
+    error = {acc: float(np.abs(numerics.dot(a, ones, np.zeros(8, acc), unit=name) / true - 1).max())
+             for acc, name in ((np.float32, "sm_89.mma.f16.f32"),
+                               (np.float16, "sm_89.mma.f16.f16"))}
+    assert error[np.float16] > 100 * error[np.float32]

@@ -74,7 +74,7 @@ def _target(word: str, asked: Asked) -> tuple[dict[str, Any], list[str]]:
     found: dict[str, Any] = {"since": since}
     for release in asked.given_toolkits:
         nearest = fallback(name, release)
-        lost = _lost(name, nearest)
+        lost = [] if nearest == name else _lost(name, nearest)
         found["nearest"], found["lost"] = nearest, lost
         if nearest == name:
             notes.append(f"CUDA {release} knows {name}")
