@@ -62,3 +62,30 @@ def test_a_remote_arrival_is_ordered_before_the_exit(semantics: str, codes: set[
     """It returns nothing, so that its time is not known: a relaxed barrier does not carry it."""
     run = emulate(_leaving(semantics), [], grid=2, block=32, cluster=2, schedule=schedule)
     assert {f.code for f in run.findings if f.severity == "error"} == codes
+
+
+def _sent(*, waits: bool) -> str:
+    """CTA 1 sends 128 bytes to CTA 0, which waits for them; both meet, or CTA 1 does not wait."""
+    meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+    last = meet if waits else "barrier.cluster.arrive.aligned;"
+    return kernel(
+        ".shared .align 128 .b8 s[256]; .shared .align 8 .b64 bar; mov.u32 %r0,%tid.x;"
+        "mov.u32 %r1,s; mov.u32 %r2,bar; mov.u32 %r3,%cluster_ctarank; setp.eq.u32 %p0,%r0,0;"
+        "@%p0 mbarrier.init.shared::cta.b64 [%r2],1; fence.mbarrier_init.release.cluster;"
+        "shl.b32 %r5,%r0,2; add.u32 %r5,%r5,%r1; st.shared.u32 [%r5],%r0;\n"
+        f"fence.proxy.async.shared::cta; {meet}\nsetp.eq.u32 %p1,%r3,1; @%p1 bra SEND;\n"
+        "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _,[%r2],128;\n"
+        "W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2,[%r2],0; @!%p2 bra W;\n"
+        f"ld.shared.u32 %r6,[%r5+128]; {meet}\nret;\n"
+        "SEND: mapa.shared::cluster.u32 %r7,%r1,0; mapa.shared::cluster.u32 %r8,%r2,0;\n"
+        "@%p0 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+        f" [%r7+128],[%r1],128,[%r8];\n{last}", 0, target="sm_90a")
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("waits", [True, False])
+def test_shared_memory_lives_until_a_copy_to_the_peer_has_read_it(waits: bool,
+                                                                   schedule: str | int) -> None:
+    """Only the receiver's mbarrier tells; the sender has to hear of it before it exits."""
+    run = emulate(_sent(waits=waits), [], grid=2, block=32, cluster=2, schedule=schedule)
+    assert [f.code for f in run.findings] == ([] if waits else ["cluster-lifetime"])

@@ -83,6 +83,8 @@ class BulkRule:
             self._remote(event, span.owner)
             if span.kind != "read":
                 self._lifetimes.lands(span.owner, doer.agent, doer.epoch, event)
+        elif shared and span.kind == "read" and doer.agent.cta != event.cta:
+            self._lifetimes.leaves(doer.agent, doer.epoch, event)
         if not len(span.starts) or not span.size:  # outside the tensor, or a copy of 0 bytes
             return
         starts = span.starts if (span.starts[1:] >= span.starts[:-1]).all() else (

@@ -7,7 +7,8 @@ tells, and must be known to the other CTA when it exits::
         unless a cluster barrier stands between the load and CTA 1's exit: cluster-lifetime
 
 A read is done when its value is there, so that order in time is enough for it; a write must be
-ordered in HARD. Copies into the own CTA that nobody waited for at exit are a warning (decision S3).
+ordered in HARD. A copy from the own CTA to another one reads until the other's mbarrier completes,
+which the own CTA has to hear of before it exits. Copies into the own CTA that nobody waited for at exit are a warning (decision S3).
 """
 
 from __future__ import annotations
@@ -57,9 +58,17 @@ class Lifetimes:
 
     def lands(self, owner: int, agent: Agent, epoch: int, event: Async) -> None:
         """A copy will write shared memory of CTA `owner`."""
+        self._flies(owner, agent, epoch, event, HARD)
+
+    def leaves(self, agent: Agent, epoch: int, event: Async) -> None:
+        """A copy will read the issuer's shared memory, and tell another CTA when it has."""
+        self._flies(event.cta, agent, epoch, event, TIME)
+
+    def _flies(self, owner: int, agent: Agent, epoch: int, event: Async, relation: int) -> None:
         place = Place(event.cta, event.warp, event.lane, event.site)
-        self._remote.setdefault(owner, {})[agent.cta, agent.row, agent.lane, event.site, HARD] = (
-            _Remote(agent.cta, agent.row, 1 << agent.lane, epoch, HARD, place))
+        key = agent.cta, agent.row, agent.lane, event.site, relation
+        self._remote.setdefault(owner, {})[key] = _Remote(
+            agent.cta, agent.row, 1 << agent.lane, epoch, relation, place)
 
     def started(self, cta: int, warp: int, mask: int, site: int, owner: int) -> None:
         """The accessing lanes must know that the owner runs, and it must not have exited."""
