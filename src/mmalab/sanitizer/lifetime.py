@@ -8,7 +8,8 @@ tells, and must be known to the other CTA when it exits::
 
 A read is done when its value is there, so that order in time is enough for it; a write must be
 ordered in HARD. A copy from the own CTA to another one reads until the other's mbarrier completes,
-which the own CTA has to hear of before it exits. Copies into the own CTA that nobody waited for at exit are a warning (decision S3).
+which the own CTA has to hear of before it exits. Copies into the own CTA that nobody waited for at
+exit are a warning (decision S3).
 """
 
 from __future__ import annotations
