@@ -13,6 +13,7 @@ from products import arguments, differing, emulated
 import mmalab
 from mmalab.bench.row import make_kernel
 from mmalab.bench.tables import TABLES
+from mmalab.device.launch import check_resident
 from mmalab.errors import UsageError
 from mmalab.kernels.sm90_wgmma import Plan, gemm
 
@@ -67,6 +68,18 @@ def test_the_counter_runs_on_from_launch_to_launch():
         mmalab.emulate(again, args, target="sm_90a", sanitize=False)
         assert differing(kernel, args, "sm_90") == 0
         assert values[-1][0] == launch * kernel.grid[0]
+
+
+def test_ctas_that_wait_for_each_other_must_all_be_there():
+    """A chip with fewer SMs than CTAs is refused, for it would never end."""
+    kernel = padded(128 * 40, 64, 36)
+    assert kernel.facts["meets"]
+    check_resident(kernel, 132)
+    with pytest.raises(UsageError) as refused:
+        check_resident(kernel, 39)
+    assert str(refused.value).splitlines() == [
+        f"{kernel.name}: 40 CTAs: wait for each other, one an SM, and the device has 39",
+        "  legal: a plan with sms=39", "  see:   mmalab.launch"]
 
 
 @pytest.mark.parametrize(("make", "words"), [

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Protocol, cast
 
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ from mmalab.tensormap import TensorMap
 from mmalab.toolchain import assemble, tools
 from mmalab.toolchain.assembler import retarget_text
 
-__all__ = ["Launch", "Loaded", "code_target", "launch", "load"]
+__all__ = ["Launch", "Loaded", "check_resident", "code_target", "launch", "load"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +143,24 @@ def load(device: Gpu, kernel: Kernel | Module | str, *, entry: str | None = None
     shape = read_shape(signature, own, grid=grid, block=block, cluster=cluster,
                        dynamic_shared=dynamic_shared)
     device.enter()
+    if own is not None and own.facts.get("meets"):
+        check_resident(own, device.attribute("MULTIPROCESSOR_COUNT"))
     wanted = code_target(module.target, device.chip, target)
     code, compiler = _code(device, text, signature.entry, wanted, toolkit)
     return Loaded(code, shape, signature, wanted, compiler, text)
+
+
+def check_resident(kernel: Kernel, sms: int) -> None:
+    """Refuse a kernel whose CTAs all wait for each other (its fact ``meets``), one an SM, where an
+    SM would have to run one after another: it would never end.
+
+    Raises:
+        UsageError: with the number of SMs that its factory should be told.
+    """
+    if prod(kernel.grid) > sms:
+        raise UsageError(f"{kernel.name}: {prod(kernel.grid)} CTAs", "wait for each other, one an "
+                         f"SM, and the device has {sms}", legal=f"a plan with sms={sms}",
+                         where="mmalab.launch")
 
 
 def code_target(own: str, chip: str, asked: str | None) -> str:

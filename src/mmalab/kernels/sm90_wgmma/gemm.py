@@ -133,6 +133,7 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "band": plan.band,
         "store": plan.store,
         "copy": "threads" if problem.gathered else plan.copy,
+        "meets": problem.padded,
         "shared_bytes": plan.shared_bytes(problem.out_bytes),
         "instruction": row.key(plan.part_columns if problem.promote_every else plan.tile[1]),
         "instruction_k": row.k,
