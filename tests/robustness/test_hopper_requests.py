@@ -7,9 +7,11 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from mmalab import emulate
+from mmalab import TensorMap, emulate
 from mmalab.cli.arguments import read_arguments
+from mmalab.cli.main import app
 from mmalab.errors import UsageError
 from mmalab.kernels.sm90_wgmma import Plan, gemm
 
@@ -60,3 +62,52 @@ def test_tiles_that_the_gathering_threads_do_not_fill_are_refused(columns: int, 
     assert emulate(kernel, args, target="sm_90a").findings == []
     (want,) = kernel.reference(args, "sm_90")
     assert np.array_equal(want.view(np.uint16), args[-1].view(np.uint16))
+
+
+def _told(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, list(words))
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize("words", [
+    ("smem", "--encode", "start=0x400", "start=0x800", "lbo=1", "sbo=64"),
+    ("tensormap", "--encode", "dtype=bf16", "dims=64,64", "strides=128", "box=8,8", "box=4,8"),
+    ("tensormap", "--encode", "dtype=bf16", "dims=64,64", "strides=-128", "box=8,8"),
+    ("smem", "0x4000004000010040", "--tile", "64"),
+    ("smem", "0x4000004000010040", "--tile", "64,²"), ("smem", "--encode", "start=²"),
+    ("tensormap", "00"), ("tensormap", "²" * 256), ("nonsense", "1"),
+])
+def test_descriptors_of_nonsense_are_refused(words: tuple[str, ...]) -> None:
+    """Exit 2, and all four parts."""
+    code, text = _told("descriptor", *words)
+    assert code == 2, text
+    assert "legal:" in text
+    assert "see:" in text
+
+
+def test_a_stride_that_is_refused_has_a_legal_neighbour() -> None:
+    """A negative one has none beside it; the smallest there is, is told."""
+    with pytest.raises(UsageError) as caught:
+        TensorMap.tiled(np.zeros((64, 64), np.float32), box=(8, 8), strides=(-256,))
+    assert caught.value.legal == ["16 (rows of 4 f32)"]
+
+
+@pytest.mark.parametrize("data", ["00" * 128, "ff" * 128, "00" * 64])
+def test_bytes_that_are_no_tensor_map_are_explained(data: str) -> None:
+    """Exit 1 with what is wrong with them, also where no field has a value."""
+    code, text = _told("descriptor", "tensormap", data)
+    assert code == 1, text
+    assert "legal" in text
+
+
+@pytest.mark.parametrize("launch", [{"grid": 3, "block": 32, "cluster": 2},
+                                    {"grid": 2, "block": 33, "cluster": 2}])
+def test_launches_that_do_not_fit_name_one_that_does(launch: dict[str, int]) -> None:
+    """The nearest whole number of clusters; the block that the kernel asks for."""
+    text = (".version 8.6\n.target sm_90a\n.address_size 64\n"
+            ".visible .entry k() .reqntid 32,1,1 { ret; }")
+    with pytest.raises(UsageError) as caught:
+        emulate(text, [], **launch)
+    assert caught.value.legal in (["(4, 1, 1)"], ["(32, 1, 1)"])
+    assert caught.value.where

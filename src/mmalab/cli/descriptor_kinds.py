@@ -58,12 +58,15 @@ def _integer(name: str, text: str) -> int:
 
 
 def _pairs(values: Iterable[str]) -> dict[str, str]:
-    found = {}
+    found: dict[str, str] = {}
     for value in values:
         name, equals, text = value.partition("=")
         if not equals or not text:
             raise UsageError(f"--encode {value}", "is no KEY=VALUE", legal="start=0x400",
                              where=_WHERE)
+        if name in found:
+            raise UsageError(f"--encode {value}", f"{name} is given twice",
+                             legal=f"{name}={found[name]} or {value}", where=_WHERE)
         found[name] = text
     return found
 

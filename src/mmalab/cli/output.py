@@ -53,9 +53,11 @@ def plain(value: Any) -> Any:
 
 
 def table(rows: Sequence[Sequence[object]], head: Sequence[str] = (), *, indent: str = "") -> str:
-    """Align columns: numbers to the right, words to the left."""
+    """Align columns: numbers to the right, words to the left; nothing at all for no rows."""
     cells = [[str(cell) for cell in row] for row in rows]
     everything = [list(head), *cells] if head else cells
+    if not everything:
+        return ""
     widths = [max(len(row[at]) for row in everything) for at in range(len(everything[0]))]
     right = [all(_is_number(row[at]) for row in cells) and bool(cells)
              for at in range(len(widths))]

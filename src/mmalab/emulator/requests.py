@@ -136,7 +136,7 @@ def check_shape(program: Program, shape: LaunchShape) -> None:
     """
     if program.required_block and shape.block != program.required_block:
         raise UsageError(f"block {shape.block}", f"{program.entry} requires its .reqntid",
-                         legal=str(program.required_block))
+                         legal=str(program.required_block), where="PTX ISA, .reqntid")
     most = _MAX_THREADS
     if program.max_block:
         most = min(most, int(np.prod(program.max_block)))
@@ -161,5 +161,6 @@ def _check_cluster(shape: LaunchShape) -> None:
         raise UsageError(f"cluster {shape.cluster}: {x * y * z} CTAs", "more than any chip has",
                          legal=f"1 to {_MAX_CLUSTER}", where=_LIMITS)
     if any(g % c for g, c in zip(shape.grid, shape.cluster, strict=True)):
+        fits = tuple(-(-g // c) * c for g, c in zip(shape.grid, shape.cluster, strict=True))
         raise UsageError(f"grid {shape.grid}", f"not a multiple of the cluster {shape.cluster}",
-                         where=_LIMITS)
+                         legal=str(fits), where=_LIMITS)

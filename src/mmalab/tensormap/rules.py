@@ -125,7 +125,7 @@ def _strides(made: TensorMap) -> Iterator[_Problem]:
     unit = _unit(made)
     for index, stride in enumerate(made.strides):
         if stride % unit or not 0 <= stride < _MAX_STRIDE:
-            near = min(-(-stride // unit) * unit, _MAX_STRIDE - unit)
+            near = max(unit, min(-(-stride // unit) * unit, _MAX_STRIDE - unit))
             rows = f" (rows of {near * 8 // made.element.bits} {made.dtype})" if index == 0 else ""
             yield (f"strides {made.strides}, dimension {index + 1}",
                    f"{stride} is not a multiple of {unit} bytes below 2^40", f"{near}{rows}",

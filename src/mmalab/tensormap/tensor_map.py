@@ -269,7 +269,8 @@ def _integer(name: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise UsageError(f"{name} {value!r}", "is not an integer", where=_WHERE) from None
+        raise UsageError(f"{name} {value!r}", "is not an integer", legal=f"{name}=0",
+                         where=_WHERE) from None
 
 
 def _whole(name: str, values: Any) -> tuple[int, ...]:
