@@ -24,6 +24,8 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "rows at 8 bytes": lambda: gemm(300, 200, 836),
     "rows at 4 bytes": lambda: gemm(300, 201, 838),
     "rows at 2 bytes": lambda: gemm(301, 203, 837),
+    **{f"padded, K = {k}": lambda k=k: gemm(300, 208, k, plan=Plan(
+        (128, 208), 4, (2, 1), store="staged", copy="padded")) for k in (836, 838, 837)},
     "any columns": lambda: gemm(301, 203, 832),
     "scaled": lambda: gemm(300, 272, 512, "e4m3", out="bf16", scaled=True),
     "promoted, two sets": lambda: gemm(300, 192, 512, "e4m3", promote_every=64, plan=Plan(
