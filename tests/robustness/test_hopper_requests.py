@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +14,7 @@ from mmalab import TensorMap, emulate
 from mmalab.cli.arguments import read_arguments
 from mmalab.cli.main import app
 from mmalab.errors import UsageError
-from mmalab.kernels.sm90_wgmma import Plan, gemm
+from mmalab.kernels.sm90_wgmma import Plan, gemm, skinny
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -110,4 +111,34 @@ def test_launches_that_do_not_fit_name_one_that_does(launch: dict[str, int]) -> 
     with pytest.raises(UsageError) as caught:
         emulate(text, [], **launch)
     assert caught.value.legal in (["(4, 1, 1)"], ["(32, 1, 1)"])
+    assert caught.value.where
+
+
+@pytest.mark.parametrize("field", [{"sms": 0}, {"sms": -1}, {"band": 0}, {"band": 2.5},
+                                   {"stages": "4"}, {"part": (64,)}, {"tile": 128},
+                                   {"tile": (128, "256")}, {"cluster": None}])
+def test_plans_of_what_are_no_numbers_are_refused(field: dict[str, Any]) -> None:
+    """Named with the field; an SM count of 0 is no default."""
+    with pytest.raises(UsageError, match=next(iter(field))) as caught:
+        Plan(**field)
+    assert caught.value.legal
+    assert caught.value.where
+
+
+@pytest.mark.parametrize("choice", [{"out": "f8"}, {"out": 8}, {"experts": -1}, {"experts": "2"},
+                                    {"plan": (128, 256)}])
+def test_products_of_what_is_no_choice_are_refused(choice: dict[str, Any]) -> None:
+    """Before anything is computed from it."""
+    with pytest.raises(UsageError, match=next(iter(choice))) as caught:
+        gemm(128, 128, 128, **choice)
+    assert caught.value.legal
+    assert caught.value.where
+
+
+@pytest.mark.parametrize("choice", [{"depth": 0}, {"depth": 2.5}, {"resident": 0}, {"split": 0}])
+def test_skinny_products_of_what_is_no_count_are_refused(choice: dict[str, Any]) -> None:
+    """In words, not by a division."""
+    with pytest.raises(UsageError) as caught:
+        skinny(8, 128, 128, **choice)
+    assert caught.value.legal
     assert caught.value.where

@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any
 
 from mmalab import isa
+from mmalab.errors import UsageError
 from mmalab.kernels.arguments import check_arrays
 from mmalab.kernels.sm90_wgmma.choose import Wanted, is_skinny, plan_for, split_for
 from mmalab.kernels.sm90_wgmma.epilogue import Direct, Staged, group_row
@@ -69,10 +70,14 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
     Raises:
         UsageError: sizes, types or choices that no such kernel has, with the nearest that have.
     """
-    check_sizes(m=m, n=n, k=k, batch=batch)
+    check_sizes(m=m, n=n, k=k, batch=batch, experts=1 if experts == 0 else experts)
     row = recipe(dtype, accumulate)
     if out is None:
         out = dtype if dtype in row.outputs else row.accumulator
+    row.check_out(out)
+    if plan is not None and not isinstance(plan, Plan):
+        raise UsageError(f"plan={plan!r}", "is no Plan", legal="Plan(tile=(128, 256))",
+                         where="mmalab.kernels.sm90_wgmma")
     if scaled:
         promote_every = promote_every or 128
     if plan is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from mmalab.errors import UsageError
 
 __all__ = ["GROUP", "MOST_REGISTERS", "MOST_SHARED", "SLICE", "STORES", "WORKING_REGISTERS",
-           "Plan"]
+           "Plan", "check_counts"]
 
 #: Bytes of a line in one slice of K: the span of the 128-byte swizzle.
 SLICE = 128
@@ -36,6 +36,26 @@ _WHERE = "mmalab.kernels.sm90_wgmma"
 _SCHEDULES = ("cooperative", "pingpong")
 #: Registers of a thread (producer, consumer) by consumer groups, from accumulators on.
 _REGISTERS = {2: ((200, (24, 240)), (0, (40, 232))), 3: ((0, (32, 160)),)}
+
+
+def check_counts(**counts: object) -> None:
+    """Refuse what counts nothing.
+
+    Raises:
+        UsageError: naming it.
+    """
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise UsageError(f"{name}={count!r}", "is no positive whole number",
+                             legal="1 or more", where=_WHERE)
+
+
+def _check_pair(name: str, pair: object) -> None:
+    """Refuse what are not two whole numbers."""
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise UsageError(f"{name}={pair!r}", "is no pair", legal="(128, 256)" if name == "tile"
+                         else "(2, 1)", where=_WHERE)
+    check_counts(**{f"{name}[{at}]": number for at, number in enumerate(pair)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +96,10 @@ class Plan:
     sms: int = 132
 
     def __post_init__(self) -> None:
+        _check_pair("tile", self.tile)
+        _check_pair("cluster", self.cluster)
+        check_counts(stages=self.stages, band=self.band, sms=self.sms,
+                     **{} if self.part == 0 else {"part": self.part})
         if self.schedule not in _SCHEDULES:
             raise UsageError(f"schedule {self.schedule!r}", "is not known",
                              legal=list(_SCHEDULES), where=_WHERE)

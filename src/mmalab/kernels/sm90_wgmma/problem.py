@@ -61,10 +61,7 @@ class Problem:
         if max(self.lines) > _MOST:
             raise UsageError(f"{max(self.lines)} rows in all", "coordinates have 31 bits",
                              legal=f"up to {_MOST}", where=_WHERE)
-        if self.out not in self.recipe.outputs:
-            raise UsageError(f"out={self.out!r}", f"is not what {self.recipe.accumulator} "
-                             "accumulators are written as", legal=list(self.recipe.outputs),
-                             where=_WHERE)
+        self.recipe.check_out(self.out)
         self.recipe.form(self.plan.tile[1])
         self._check_strides()
         self._check_store()

@@ -31,6 +31,16 @@ class Recipe:
     accumulator: str
     k: int
 
+    def check_out(self, out: str) -> None:
+        """Refuse a type of C that the sums are not rounded to.
+
+        Raises:
+            UsageError: with those that they are.
+        """
+        if out not in self.outputs:
+            raise UsageError(f"out={out!r}", f"is not what {self.accumulator} accumulators are"
+                             " written as", legal=list(self.outputs), where=_WHERE)
+
     def key(self, n: int) -> str:
         """The instruction for `n` columns."""
         types = f"{self.accumulator}.{self.dtype}.{self.dtype}"

@@ -24,7 +24,7 @@ from mmalab.errors import UsageError
 from mmalab.kernels.arguments import check_arrays, words_of
 from mmalab.kernels.reference import matrix_product
 from mmalab.kernels.sm90_wgmma.mainloop import swizzled_descriptor
-from mmalab.kernels.sm90_wgmma.plan import GROUP, SLICE
+from mmalab.kernels.sm90_wgmma.plan import GROUP, SLICE, check_counts
 from mmalab.kernels.sm90_wgmma.recipe import recipe
 from mmalab.kernels.sm90_wgmma.results import rounded
 from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
@@ -53,6 +53,7 @@ def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, 
     Raises:
         UsageError: sizes or choices that no such kernel has, with the nearest that have.
     """
+    check_counts(depth=depth, resident=resident)
     row = recipe(dtype)
     if out is None:
         out = dtype if dtype in row.outputs else row.accumulator
