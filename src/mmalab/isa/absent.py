@@ -38,8 +38,15 @@ def why_absent(opcode: str) -> str:
     return next((why for like, why in _ABSENT if like.search(opcode)), "")
 
 
+#: The one product that takes a scale of D, and masked lanes of D, but not both.
+_ONE_OF_TWO = re.compile(r"tcgen05\.mma\.sp\b.*\.kind::i8\b")
+
+
 def why_no_operand(opcode: str) -> str:
-    """What a product of the warpgroup lacks that others have; "" for other instructions."""
+    """What a product lacks that others have; "" for instructions of which nothing is known."""
+    if _ONE_OF_TWO.match(opcode):
+        return ("sparse products of kind::i8 take the scale of D or masked lanes of D, not both; "
+                "dense ones take both")
     if not opcode.startswith("wgmma.mma_async") or _TRANSPOSES.search(opcode):
         return ""
     return ("only f16 and bf16 products have the two transpose immediates: FP8, integer and TF32 "

@@ -202,9 +202,18 @@ class Form:
     sparsity: Sparsity | None = None
     #: Last PTX version that has it, None while it lives.
     until: tuple[int, int] | None = None
+    #: Targets that have it later than `ptx`, by name: ``{"sm_89": (8, 1)}``.
+    ptx_on: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    #: Why no target of the table takes it, "" for all that some target takes.
+    gone: str = ""
     #: Further operand lists that the same spelling takes: wgmma's A in registers instead of behind
     #: a descriptor.
     others: tuple[tuple[OperandSpec, ...], ...] = ()
+
+    def first_version(self, target: str) -> tuple[int, int]:
+        """The first PTX version that has it on a target (by its name) that has it at all; the
+        target's own first version is another matter."""
+        return max(self.ptx, self.ptx_on.get(target, self.ptx))
 
     def take(self, count: int) -> tuple[OperandSpec, ...] | None:
         """The specs of an instruction that gives `count` operands, None when no number of missing

@@ -92,6 +92,8 @@ def find(opcode: str) -> Form:
         sparsity=row.sparsity,
         until=row.until,
         others=row.others(modifiers),
+        ptx_on=row.ptx_on,
+        gone=row.gone,
     )
 
 

@@ -101,6 +101,8 @@ class Row:
     sized: bool = False
     late: Mapping[str, tuple[tuple[tuple[int, ...], str, tuple[int, int]], ...]] = (
         field(default_factory=dict))
+    ptx_on: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    gone: str = ""
 
     @property
     def head(self) -> str:
@@ -353,6 +355,8 @@ def row(
     sparsity: Sparsity | None = None,
     sized: bool = False,
     late: Mapping[str, tuple[tuple[tuple[int, ...], str, tuple[int, int]], ...]] | None = None,
+    ptx_on: Mapping[str, tuple[int, int]] | None = None,
+    gone: str = "",
     **sets: str,
 ) -> Row:
     """A row of the table.
@@ -362,7 +366,8 @@ def row(
     `operand_needs` gives the same for operands that may be missing, by name. `until` is the last
     PTX version that has the instruction. `implied` are modifiers that no word spells (the f16
     inputs of ``wmma.mma...f32.f32``). `late` says which `values` came later, by operand. `sized`
-    rows have the (M, N, K) that their spelling says.
+    rows have the (M, N, K) that their spelling says. `ptx_on` names targets that have the row later
+    than `ptx`, and `gone` says why no target has it any more (`targets` is then "no target").
     `sets` are the alternatives of the row's placeholders.
     """
     return Row(
@@ -384,4 +389,6 @@ def row(
         sparsity=sparsity,
         sized=sized,
         late=late or {},
+        ptx_on=ptx_on or {},
+        gone=gone,
     )

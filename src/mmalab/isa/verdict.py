@@ -107,6 +107,8 @@ def _grounds(form: Form) -> str:
 
 
 def _target_problem(form: Form, on: Target | None) -> tuple[str, str] | None:
+    if form.gone:
+        return "target", f"{form.key}: {form.gone}"
     if on is None:
         if form.targets == "no target":
             return "target", f"{form.key}: no target has all that it asks for"
@@ -131,9 +133,11 @@ def _version_problem(
         return None
     if on is not None and version < on.ptx:
         return "ptx-version", f"{on} needs PTX {_dotted(on.ptx)}, the version is {_dotted(version)}"
-    if version < form.ptx:
+    first = form.first_version(on.name) if on is not None else form.ptx
+    if version < first:
+        there = f" on {on}" if first != form.ptx else ""
         return "ptx-version", (
-            f"{form.key} needs PTX {_dotted(form.ptx)}, the version is {_dotted(version)}")
+            f"{form.key} needs PTX {_dotted(first)}{there}, the version is {_dotted(version)}")
     return None
 
 

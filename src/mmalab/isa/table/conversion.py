@@ -8,12 +8,15 @@ floating-point one that loses bits a floating-point rounding (``.rn``).
 from __future__ import annotations
 
 from mmalab.isa.chapter import chapter
+from mmalab.isa.form import Evidence
 from mmalab.isa.syntax import row
 
 __all__ = ["ROWS"]
 
 _INTEGERS = "u8 u16 u32 u64 s8 s16 s32 s64"
 _FP8 = "e4m3x2 e5m2x2"
+#: sm_89 took its FP8 conversions later than sm_90.
+_ADA = {"sm_89": (8, 1)}
 _FP6 = "e2m3x2 e3m2x2"
 _BLACKWELL = "sm_100f sm_110f sm_120f"
 _STOCHASTIC = "sm_100a sm_103a sm_107a"
@@ -102,11 +105,11 @@ _PACKED = chapter(
     row("cvt.frnd{.satfinite}{.relu}.dtype=tf32.atype=f32 d, a", "f32 to tf32", frnd="rn rz",
         targets="sm_90+", ptx=(7, 8), needs={"satfinite": ("sm_100+", (8, 6))}),
     row("cvt.rn.satfinite{.relu}.dtype.atype=f32 d, a, b:atype", "two f32 to FP8, a high",
-        dtype=_FP8, targets="sm_89+", ptx=(7, 8)),
+        dtype=_FP8, targets="sm_89+", ptx=(7, 8), ptx_on=_ADA, evidence=Evidence.ASSEMBLED),
     row("cvt.rn.satfinite{.relu}.dtype.atype=f16x2 d, a", "two f16 to FP8", dtype=_FP8,
-        targets="sm_89+", ptx=(7, 8)),
+        targets="sm_89+", ptx=(7, 8), ptx_on=_ADA, evidence=Evidence.ASSEMBLED),
     row("cvt.rn{.relu}.dtype=f16x2.atype d, a", "two FP8 to f16, exact", atype=_FP8,
-        targets="sm_89+", ptx=(7, 8)),
+        targets="sm_89+", ptx=(7, 8), ptx_on=_ADA, evidence=Evidence.ASSEMBLED),
     row("cvt.rn.satfinite{.relu}.dtype.atype=f32 d, a, b:atype", "two f32 to FP6 or FP4, a high",
         dtype=f"{_FP6} e2m1x2", targets=_BLACKWELL, ptx=(8, 6)),
     row("cvt.rn{.relu}.dtype=f16x2.atype d, a", "two FP6 or FP4 to f16, exact",

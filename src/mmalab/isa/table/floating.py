@@ -7,6 +7,7 @@ round to nearest even, and may be contracted into an fma (with ``.rn`` they may 
 from __future__ import annotations
 
 from mmalab.isa.chapter import chapter
+from mmalab.isa.form import Evidence
 from mmalab.isa.syntax import row
 
 __all__ = ["ROWS"]
@@ -14,6 +15,8 @@ __all__ = ["ROWS"]
 _SM80 = ("sm_80+", (7, 0))
 _SM86 = ("sm_86+", (7, 2))
 _SM90 = ("sm_90+", (7, 8))
+#: A third input of min and max.
+_THREE = ("sm_100+", (8, 8))
 
 _SINGLE = chapter(
     "Floating-Point Instructions",
@@ -50,11 +53,11 @@ _SINGLE = chapter(
         for line in (
             row(f"{op}{{.ftz}}{{.NaN}}.f32 d, a, b{{, c}}",
                 f"the {word} of two or three; a NaN loses without .NaN",
-                needs={"NaN": _SM80}, operand_needs={"c": ("sm_100+", (8, 6))}),
+                needs={"NaN": _SM80}, operand_needs={"c": _THREE}, evidence=Evidence.ASSEMBLED),
             row(f"{op}{{.ftz}}{{.NaN}}.xorsign.abs.f32 d, a, b",
                 f"the {word} magnitude, with the product's sign", targets="sm_86+", ptx=(7, 2)),
             row(f"{op}{{.ftz}}{{.NaN}}.abs.f32 d, a, b, c", f"the {word} of three magnitudes",
-                targets="sm_100+", ptx=(8, 6)),
+                targets=_THREE[0], ptx=_THREE[1], evidence=Evidence.ASSEMBLED),
             row(f"{op}.f64 d, a, b", f"the {word}; a NaN loses"),
         )
     ),

@@ -7,6 +7,7 @@ negated comparison's combination to q.
 from __future__ import annotations
 
 from mmalab.isa.chapter import chapter
+from mmalab.isa.form import Evidence
 from mmalab.isa.syntax import Row, row
 
 __all__ = ["ROWS"]
@@ -65,6 +66,9 @@ def _half_results(
     )
 
 
+#: Integer results of half-precision comparisons came after the half-precision ones.
+_INTEGER_RESULT = dict.fromkeys(("u16", "s16", "u32", "s32"), ("any", (6, 5)))
+
 _HALF = chapter(
     "Half Precision Comparison Instructions",
     *(
@@ -79,12 +83,14 @@ _HALF = chapter(
             row(f"setp.fcmp{boolean}.bf16x2 d:pred|q, a, b{c}", "compare both halves",
                 targets="sm_90+", ptx=(7, 8)),
             row(f"set.fcmp{boolean}{{.ftz}}.dtype.atype=f16 d, a, b:atype{c}",
-                "compare, all ones or 1.0", dtype="f16 u16 s16 u32 s32", ptx=(4, 2)),
+                "compare, all ones or 1.0", dtype="f16 u16 s16 u32 s32", ptx=(4, 2),
+                needs=_INTEGER_RESULT, evidence=Evidence.ASSEMBLED),
             row(f"set.fcmp{boolean}.dtype.atype=bf16 d, a, b:atype{c}",
                 "compare, all ones or 1.0", dtype="bf16 u16 s16 u32 s32", targets="sm_90+",
                 ptx=(7, 8)),
             row(f"set.fcmp{boolean}{{.ftz}}.dtype.atype=f16x2 d, a, b:atype{c}",
-                "compare both halves", dtype="f16x2 u32 s32", ptx=(4, 2)),
+                "compare both halves", dtype="f16x2 u32 s32", ptx=(4, 2),
+                needs=_INTEGER_RESULT, evidence=Evidence.ASSEMBLED),
             row(f"set.fcmp{boolean}.dtype.atype=bf16x2 d, a, b:atype{c}",
                 "compare both halves", dtype="bf16x2 u32 s32", targets="sm_90+", ptx=(7, 8)),
             *_half_results("f16", boolean, c, "any", (4, 2)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from mmalab.isa.chapter import chapter
+from mmalab.isa.form import Evidence
 from mmalab.isa.syntax import row
 
 __all__ = ["ROWS"]
@@ -267,14 +268,22 @@ _CACHES = chapter(
         targets="sm_80+", ptx=(7, 4)),
 )
 
+_WINDOWS = f"const global local {_SHARED} param param::entry"
+_PARAMETERS = {"param": ("any", (7, 7))}
+_NO_32_BITS = ("32-bit addresses (.address_size 32) are no longer assembled for any target; "
+               "addresses here have 64 bits, .u64")
+
 _ADDRESSES = chapter(
     "Data Movement and Conversion Instructions",
     row("isspacep.space d:pred, a:u64", "whether a generic address lies in a window",
-        space=f"const global local {_SHARED} param param::entry", ptx=(2, 0)),
-    row("cvta.space.type d, a", "generic address of a window's address", type="u32 u64",
-        space=f"const global local {_SHARED} param param::entry", ptx=(2, 0)),
-    row("cvta.to.space.type d, a", "window address of a generic one", type="u32 u64",
-        space=f"const global local {_SHARED} param param::entry", ptx=(2, 0)),
+        space=_WINDOWS, ptx=(2, 0), needs=_PARAMETERS, evidence=Evidence.ASSEMBLED),
+    *(
+        row(f"cvta{to}.space.type={kind} d, a", what, space=_WINDOWS, ptx=(2, 0), targets=targets,
+            needs=_PARAMETERS, gone=gone, evidence=Evidence.ASSEMBLED)
+        for to, what in (("", "generic address of a window's address"),
+                         (".to", "window address of a generic one"))
+        for kind, targets, gone in (("u64", "any", ""), ("u32", "no target", _NO_32_BITS))
+    ),
     row("mapa{.shared::cluster}.type d, a, b:u32", "address of the same place in another CTA",
         type="u32 u64", targets="sm_90+", ptx=(7, 8)),
     row("getctarank{.shared::cluster}.type d:u32, a", "rank of the CTA that owns an address",

@@ -30,6 +30,8 @@ _SCALES = ", sa:b32, #ida<2>, sb:b32, #idb<2>"
 _ROUNDED = "{.rounding}"
 #: FP6 and FP4 inputs of mma exist on sm_120 and sm_121 alone.
 _NARROW_GEFORCE = dict.fromkeys(("e3m2", "e2m3", "e2m1"), (_GEFORCE, (8, 7)))
+#: First PTX version of kind::f8f6f4 with FP8 inputs, by accumulator.
+_NARROW_FIRST = {"f32": (8, 6), "f16": (8, 7)}
 
 
 def _fragments(
@@ -133,8 +135,8 @@ def _floating() -> Iterator[Row]:
         for shape in ("m16n8k16", "m16n8k32"):
             first = (8, 4) if (acc, shape) == ("f32", "m16n8k32") else (8, 7)
             yield _dense(shape, f"{acc} {_FP8} {_FP8} {acc}", "sm_89+", first)
-        yield _dense("m16n8k32", f"{acc} {_FP864} {_FP864} {acc}", _BLACKWELL, (8, 7),
-                     flags=".kind::f8f6f4", needs=_NARROW_GEFORCE)
+        yield _dense("m16n8k32", f"{acc} {_FP864} {_FP864} {acc}", _BLACKWELL,
+                     _NARROW_FIRST[acc], flags=".kind::f8f6f4", needs=_NARROW_GEFORCE)
 
 
 def _integer() -> Iterator[Row]:
@@ -240,8 +242,9 @@ def _sparse_rows() -> Iterator[Row]:
     yield _sparse("m16n8k64", f"f32 {_FP8} {_FP8} f32", "sm_89+", 8, ptx=(8, 4))
     ordered = "sp::ordered_metadata"
     yield _sparse("m16n8k64", f"f16 {_FP8} {_FP8} f16", _GEFORCE, 8, ptx=(8, 7), words=ordered)
-    yield _sparse("m16n8k64", f"f32 {_FP864} {_FP864} f32", _BLACKWELL, 8, ptx=(8, 7),
-                  words=ordered, flags=".kind::f8f6f4", needs=_NARROW_GEFORCE)
+    yield _sparse("m16n8k64", f"f32 {_FP864} {_FP864} f32", _BLACKWELL, 8,
+                  ptx=_NARROW_FIRST["f32"], words=ordered, flags=".kind::f8f6f4",
+                  needs=_NARROW_GEFORCE)
     yield _sparse("m16n8k64", f"f16 {_FP864} {_FP864} f16", _GEFORCE, 8, ptx=(8, 7),
                   words=ordered, flags=".kind::f8f6f4")
     for kind, shape, scale_vec, stype, types, bits in _BLOCK_SCALED:

@@ -7,6 +7,7 @@ spellings ``bar.sync`` and ``barrier.sync.aligned`` are one instruction and shar
 from __future__ import annotations
 
 from mmalab.isa.chapter import chapter
+from mmalab.isa.form import Evidence
 from mmalab.isa.syntax import row
 
 __all__ = ["ROWS"]
@@ -73,6 +74,8 @@ _FENCES = chapter(
 
 _OWN = "{.window}"
 _SYNC = "{.sem.scope=cta|cluster}"
+#: Arrivals and waits are relaxed later than transaction counts, which always were.
+_ORDERED = {**_SEM, "relaxed": ("sm_90+", (8, 6))}
 
 _MBARRIERS = chapter(
     "Parallel Synchronization and Communication Instructions",
@@ -88,16 +91,17 @@ _MBARRIERS = chapter(
         for op in ("arrive", "arrive_drop")
         for line in (
             row(f"mbarrier.{op}{_SYNC}{_OWN}.b64 d, [a]{{, count:u32}}", "arrive, keep the state",
-                sem="release relaxed", targets="sm_80+", ptx=(7, 0), needs=_SEM,
-                operand_needs={"count": ("sm_90+", (7, 8))}),
+                sem="release relaxed", targets="sm_80+", ptx=(7, 0), needs=_ORDERED,
+                operand_needs={"count": ("sm_90+", (7, 8))}, evidence=Evidence.ASSEMBLED),
             row(f"mbarrier.{op}{_SYNC}.shared::cluster.b64 _, [a]{{, count:u32}}",
                 "arrive at a barrier of the cluster", sem="release relaxed", targets="sm_90+",
-                ptx=(8, 0)),
+                ptx=(8, 0), needs=_ORDERED, evidence=Evidence.ASSEMBLED),
             row(f"mbarrier.{op}.expect_tx{_SYNC}{_OWN}.b64 d, [a], count:u32",
-                "announce bytes, then arrive", sem="release relaxed", targets="sm_90+", ptx=(8, 0)),
+                "announce bytes, then arrive", sem="release relaxed", targets="sm_90+", ptx=(8, 0),
+                needs=_ORDERED, evidence=Evidence.ASSEMBLED),
             row(f"mbarrier.{op}.expect_tx{_SYNC}.shared::cluster.b64 _, [a], count:u32",
                 "announce bytes at a barrier of the cluster, then arrive", sem="release relaxed",
-                targets="sm_90+", ptx=(8, 0)),
+                targets="sm_90+", ptx=(8, 0), needs=_ORDERED, evidence=Evidence.ASSEMBLED),
             row(f"mbarrier.{op}.noComplete{{.release.cta}}{_OWN}.b64 d, [a], count:u32",
                 "arrive without completing the phase", targets="sm_80+", ptx=(7, 0), needs=_SEM),
         )
@@ -109,10 +113,10 @@ _MBARRIERS = chapter(
         for line in (
             row(f"mbarrier.{op}{_SYNC}{_OWN}.b64 d:pred, [a], state{hint}",
                 "whether the phase of a state is over", sem="acquire relaxed", targets=floor,
-                ptx=first, needs=_SEM),
+                ptx=first, needs=_ORDERED, evidence=Evidence.ASSEMBLED),
             row(f"mbarrier.{op}.parity{_SYNC}{_OWN}.b64 d:pred, [a], parity:u32{hint}",
                 "whether the phase of that parity is over", sem="acquire relaxed", targets=floor,
-                ptx=max(first, (7, 1)), needs=_SEM),
+                ptx=max(first, (7, 1)), needs=_ORDERED, evidence=Evidence.ASSEMBLED),
         )
     ),
     row("mbarrier.pending_count.b64 d:u32, state", "pending arrivals in a state", targets="sm_80+",
@@ -125,7 +129,8 @@ _COPIES = chapter(
     *(
         row(f"cp.async.cache={cache}.space=shared|shared::cta.source=global{_COPY} "
             "[d], [a], #size{, src:u32/pred}{, policy:b64}", "copy to shared memory, later",
-            targets="sm_80+", ptx=(7, 0), values={"size": sizes})
+            targets="sm_80+", ptx=(7, 0), values={"size": sizes},
+            needs={"shared::cta": ("any", (7, 0))}, evidence=Evidence.ASSEMBLED)
         for cache, sizes in (("ca", (4, 8, 16)), ("cg", (16,)))
     ),
     row("cp.async.commit_group", "make a group of the copies so far", targets="sm_80+",

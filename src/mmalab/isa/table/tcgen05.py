@@ -146,12 +146,15 @@ _KINDS = (
 _PRODUCT = "D = A B + D in Tensor Memory, asynchronous"
 
 
-def _lists(lanes: int, middle: str, tail: str, *, memory_only: bool = False) -> str:
-    """Operand lists: A behind a descriptor or in Tensor Memory, lanes of D masked or not."""
+def _lists(lanes: int, middle: str, tail: str, *, scale: str = "", masked_scale: bool = True,
+           memory_only: bool = False) -> str:
+    """Operand lists: A behind a descriptor or in Tensor Memory, lanes of D masked or not, and the
+    scale of D, unless `masked_scale` is False and lanes are masked."""
     ways = ("[a]",) if memory_only else ("a:b64", "[a]")
-    masks = ("", f", lanes:b32<{lanes}>") if lanes else ("",)
-    return " || ".join(f"[d], {a}, b:b64{middle}, idesc:b32{mask}{tail}"
-                       for a in ways for mask in masks)
+    ends = [tail + scale]
+    if lanes:
+        ends.append(f", lanes:b32<{lanes}>{tail}{scale * masked_scale}")
+    return " || ".join(f"[d], {a}, b:b64{middle}, idesc:b32{end}" for a in ways for end in ends)
 
 
 def _dense_and_sparse() -> Iterator[Row]:
@@ -165,7 +168,8 @@ def _dense_and_sparse() -> Iterator[Row]:
                     a = _SHIFTED if shift else _A
                     yield row(
                         f"tcgen05.mma{sp}.{group}.kind={kinds}{a}{b} " + _lists(
-                            lanes, metadata, f", enable:pred{scale}", memory_only=shift),
+                            lanes, metadata, ", enable:pred", scale=scale, memory_only=shift,
+                            masked_scale=(sp, kinds) != (".sp", "kind::i8")),
                         _PRODUCT, targets=targets, ptx=first,
                         values={"scale_input": range(16)}, operand_needs=extra,
                         needs=_COLLECTOR_NEEDS, evidence=Evidence.ASSEMBLED)
