@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mmalab import atlas
+from mmalab import atlas, isa
 from mmalab.atlas.drain_curve import SHAPES, drain_text
 from mmalab.atlas.kernel_text import PARTS, loaded
 from mmalab.atlas.provoked import CASES, numbered, wgmma_text
@@ -205,10 +205,15 @@ def test_counts_that_setmaxnreg_does_not_take() -> None:
 
 def test_when_setmaxnreg_counts() -> None:
     """Where the registers at entry are known, and never under -g."""
-    kept = {name: atlas.setmaxnreg(bounds=bounds) for name, bounds in BOUNDS.items()
-            if name != ".reqntid"}
+    kept = {name: atlas.setmaxnreg(bounds=bounds) for name, bounds in BOUNDS.items()}
+    for name, row in kept.items():
+        directives = {word: [int(n) for n in numbers.split(",")] for word, _, numbers in (
+            line.partition(" ") for line in BOUNDS[name])}
+        known = isa.entry_registers(directives, "sm_90a", raised=232)
+        assert row.in_force == (known > 0), name
+        assert not known or row.registers == known
     assert [name for name, row in kept.items() if row.in_force] == [
-        ".maxntid and .minnctapersm", ".maxnreg"]
+        ".reqntid and .minnctapersm", ".maxntid and .minnctapersm", ".maxnreg"]
     assert "unable to determine register count" in kept[".maxntid"].message
     assert "to allow debugging" in atlas.setmaxnreg(debug=True).message
 

@@ -45,6 +45,19 @@ def test_directives_that_do_not(attributes, code, severity):
     assert _said(attributes) == [(code, severity)]
 
 
+@pytest.mark.parametrize(("attributes", "counts"), [
+    ("", False), (".maxntid 256", False), (".reqntid 256", False), (".maxnreg 128", True),
+    (".maxntid 256 .minnctapersm 1", True), (".reqntid 256 .minnctapersm 1", True),
+])
+def test_setmaxnreg_needs_the_registers_at_entry(attributes, counts):
+    """Where they are not known the assembler leaves it out; only the warning says so."""
+    said = found("setmaxnreg.dec.sync.aligned.u32 40;", "sm_90a", attributes=attributes)
+    assert [(f.code, f.severity) for f in said] == (
+        [] if counts else [("directive-conflict", "warning")])
+    assert all("C7508" in f.message and ".minnctapersm" in f.message for f in said)
+    assert found("mov.u32 %u32_0, 1;", "sm_90a", attributes=attributes) == []
+
+
 @pytest.mark.parametrize("directive", [".reqnctapercluster 2", ".explicitcluster"])
 def test_clusters_before_hopper(directive):
     """Cluster directives need sm_90."""

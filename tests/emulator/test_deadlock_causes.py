@@ -142,6 +142,10 @@ def test_more_registers_than_the_pool_has():
 @pytest.mark.parametrize(("head", "dec", "inc", "codes"), [
     (".reqntid 256\n.maxnreg 128", 96, 160, []),
     (".reqntid 256", 248, 256, []),
+    (".maxntid 384", 176, 240, []),
+    (".maxntid 384\n.minnctapersm 1", 176, 240, ["illegal-value"]),
+    (".maxntid 256\n.minnctapersm 1", 24, 232, []),
+    (".reqntid 256\n.minnctapersm 2", 136, 160, ["illegal-value"]),
     ("", 24, 240, []),
     (".reqntid 256\n.maxnreg 128", 136, 160, ["illegal-value"]),
 ])

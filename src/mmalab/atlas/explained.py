@@ -185,7 +185,7 @@ _TABLE: tuple[Message, ...] = (
     # --- registers ---
     Message("'setmaxnreg' ignored; unable to determine register count at entry", "registers",
             "setmaxnreg is left out", "the registers at launch are not known at compile time",
-            ".maxnreg, -maxrregcount, or .maxntid together with .minnctapersm"),
+            ".maxnreg, -maxrregcount, or .maxntid or .reqntid together with .minnctapersm"),
     Message("'setmaxnreg' ignored to allow debugging", "registers", "setmaxnreg is left out",
             "-g", "-lineinfo instead; register findings under -g do not carry over"),
     Message("'setmaxnreg' ignored to maintain compatibility", "registers",

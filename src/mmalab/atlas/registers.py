@@ -177,6 +177,7 @@ BOUNDS: Mapping[str, tuple[str, ...]] = {
     "none": (),
     ".maxntid": (".maxntid 256, 1, 1",),
     ".reqntid": (".reqntid 256, 1, 1",),
+    ".reqntid and .minnctapersm": (".reqntid 256, 1, 1", ".minnctapersm 1"),
     ".maxntid and .minnctapersm": (".maxntid 256, 1, 1", ".minnctapersm 1"),
     ".maxnreg": (".maxnreg 128",),
 }
@@ -221,7 +222,7 @@ def setmaxnreg(
     """Assemble a kernel with setmaxnreg and see whether ptxas keeps it.
 
     It is kept where the registers at entry are known: from ``.maxnreg``, ``-maxrregcount``, or
-    ``.maxntid`` together with ``.minnctapersm``; never under ``-g``.
+    ``.maxntid`` or ``.reqntid`` together with ``.minnctapersm``; never under ``-g``.
 
     Args:
         source: PTX; None is :func:`setmaxnreg_text` with `bounds`.

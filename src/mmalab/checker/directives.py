@@ -11,9 +11,10 @@ from math import prod
 
 from mmalab.checker.rule import Fault, message
 from mmalab.checker.subject import Body, Subject
-from mmalab.isa import Limits, Target, limits, parse_targets
+from mmalab.isa import Limits, Target, entry_registers, limits, parse_targets
+from mmalab.isa.entry_registers import FIXED_BY
 
-__all__ = ["consistent", "launchable", "performance_targets"]
+__all__ = ["consistent", "launchable", "performance_targets", "registers_known"]
 
 #: Directives: (targets, first PTX version).
 _NEEDS: dict[str, tuple[str, tuple[int, int]]] = {
@@ -95,6 +96,21 @@ def launchable(subject: Subject) -> Iterator[Fault]:
             yield Fault(fault, body.function.line)
         for fault in _registers(named, values, chip):
             yield Fault(fault, body.function.line)
+
+
+def registers_known(subject: Subject) -> Iterator[Fault]:
+    """setmaxnreg where the assembler does not know the registers at entry: it leaves it out."""
+    if subject.target is None:
+        return
+    for body in subject.bodies:
+        moved = [s for s in body.sites if s.instruction.opcode.startswith("setmaxnreg.")]
+        if body.function.kind != "entry" or not moved:
+            continue
+        if not entry_registers(_values(body), subject.target):
+            yield Fault(message(
+                f"setmaxnreg in entry {body.function.name}", "is ignored (C7508), unless "
+                "-maxrregcount is given: the registers at entry are not known", FIXED_BY),
+                moved[0].line)
 
 
 def _shapes(named: str, values: dict[str, tuple[int, ...]], on: Target,

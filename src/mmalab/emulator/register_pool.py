@@ -1,8 +1,9 @@
 """setmaxnreg: warps of a CTA give registers to a pool and take some out of it.
 
-The pool exists when the registers of the launch are known from the text: ``.maxnreg``, or what fits
-a CTA of ``.reqntid`` or ``.maxntid`` threads. Without either, the assembler ignores setmaxnreg
-(C7508), and so do we. An increase waits until the pool has enough::
+The pool exists when the registers of the launch are known from the text: see
+:mod:`mmalab.isa.entry_registers`. Without, as with ``.maxntid`` alone, the assembler leaves
+setmaxnreg out (C7508), and so do we; the checker says so. An increase waits until the pool has
+enough::
 
     384 threads, 168 registers each    producer: dec 40, consumers: inc 232 each
     3 x 168 = 504 = 40 + 232 + 232     both increases are served
@@ -11,14 +12,13 @@ a CTA of ``.reqntid`` or ``.maxntid`` threads. Without either, the assembler ign
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mmalab.emulator.program import Site
 from mmalab.emulator.state import Status
-from mmalab.isa.targets import limits
+from mmalab.isa.entry_registers import entry_registers
 from mmalab.ptx.nodes import Function, Immediate
 
 if TYPE_CHECKING:
@@ -27,26 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["RegisterPool", "launch_registers"]
 
 _LANES = 32
-#: Warps of a warpgroup, and the step of register counts.
-_WARPS, _STEP = 4, 8
+#: Warps of a warpgroup.
+_WARPS = 4
 
 
 def launch_registers(entry: Function, target: str) -> int:
     """Registers of a thread when a CTA starts, as directives fix them; 0 when none does."""
     values = {name: [int(part) for part in value.split(",")] for name, value in entry.attributes
               if name in (".maxnreg", ".reqntid", ".maxntid", ".minnctapersm")}
-    if ".maxnreg" in values:
-        return values[".maxnreg"][0]
-    threads = prod(values.get(".reqntid", values.get(".maxntid", [0])))
-    if not threads:
-        return 0
-    chip, ctas = limits(target), max(1, *values.get(".minnctapersm", [1]))
-    fit = chip.registers_per_cta // (-(-threads // _LANES) * _LANES * ctas)
-    # an increase names no less than there are: the kernel starts with at most its largest one
     raised = [int(op.value) for item in entry.instructions() for op in item.operands
               if item.opcode.startswith("setmaxnreg.inc") and isinstance(op, Immediate)]
-    most = max(raised, default=chip.registers_per_thread + 1)
-    return min(fit, most, chip.registers_per_thread + 1) // _STEP * _STEP
+    return entry_registers(values, target, max(raised, default=None))
 
 
 class RegisterPool:

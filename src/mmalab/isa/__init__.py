@@ -5,6 +5,7 @@
     'f32'
 """
 
+from mmalab.isa.entry_registers import entry_registers
 from mmalab.isa.explanation import explain, explain_data
 from mmalab.isa.form import Evidence, Form, Fragment, OperandSpec, Role, Source, Sparsity
 from mmalab.isa.hardware import Execution, execution
@@ -17,7 +18,7 @@ from mmalab.isa.vocabulary import type_bits
 
 __all__ = [
     "Evidence", "Execution", "Form", "Fragment", "Given", "Limits", "OperandSpec", "Place", "Role",
-    "Source", "Sparsity", "Target", "Verdict", "execution", "explain", "explain_data", "find",
-    "forms", "layout", "legal", "limits", "nearest", "operand_problem", "parse_targets", "places",
-    "runs_on", "show", "target", "type_bits", "usage",
+    "Source", "Sparsity", "Target", "Verdict", "entry_registers", "execution", "explain",
+    "explain_data", "find", "forms", "layout", "legal", "limits", "nearest", "operand_problem",
+    "parse_targets", "places", "runs_on", "show", "target", "type_bits", "usage",
 ]

@@ -8,7 +8,8 @@
       see:  PTX ISA, .maxnreg; ptxas refuses -maxrregcount=256
 
 ``setmaxnreg`` moves registers between the warpgroups of a CTA. The pool is what the launch gave,
-registers x threads, and an increase waits until it can be served::
+registers x threads, and an increase waits until it can be served; it exists where a kernel's
+directives fix the registers at entry (:mod:`mmalab.isa.entry_registers`)::
 
     >>> setmaxnreg_split([40, 232, 232], launch=168).fits
     True
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 
 from mmalab import formats, isa
 from mmalab.errors import UsageError
+from mmalab.isa.entry_registers import FIXED_BY
 from mmalab.plan.aligned import aligned
 from mmalab.plan.misfit import Misfit
 
@@ -36,7 +38,8 @@ _PER_THREAD, _PER_SM = 255, 65536
 _WARPGROUP = 128
 #: What the question rests on, in one line each.
 FORMULA = ("accumulators: count x M x N x bits / 32 / threads <= 255; drain: N + 6; setmaxnreg: "
-           "sum of the groups <= registers at the launch x groups <= 65536 / threads")
+           "sum of the groups <= registers at the launch x groups <= 65536 / threads; it counts "
+           f"with {', '.join(FIXED_BY)}, or -maxrregcount")
 SOURCE = "PTX ISA, .maxnreg, tcgen05.ld, setmaxnreg; ptxas 12.9 and 13.5"
 #: What ptxas needs beside the data of a drain: addresses, the barrier's phase.
 _DRAIN_OVERHEAD = 6
