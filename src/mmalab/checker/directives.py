@@ -11,7 +11,7 @@ from math import prod
 
 from mmalab.checker.rule import Fault, message
 from mmalab.checker.subject import Body, Subject
-from mmalab.isa import Limits, Target, entry_registers, limits, parse_targets
+from mmalab.isa import Limits, Target, entry_registers, legal, limits, parse_targets
 from mmalab.isa.entry_registers import FIXED_BY
 
 __all__ = ["consistent", "launchable", "performance_targets", "registers_known"]
@@ -103,10 +103,11 @@ def registers_known(subject: Subject) -> Iterator[Fault]:
     if subject.target is None:
         return
     for body in subject.bodies:
-        moved = [s for s in body.sites if s.instruction.opcode.startswith("setmaxnreg.")]
-        if body.function.kind != "entry" or not moved:
-            continue
-        if not entry_registers(_values(body), subject.target):
+        moved = [site for site in body.sites
+                 if site.instruction.opcode.startswith("setmaxnreg.")
+                 and legal(site.instruction.opcode, subject.target.name)]
+        if body.function.kind == "entry" and moved and not entry_registers(
+                _values(body), subject.target):
             yield Fault(message(
                 f"setmaxnreg in entry {body.function.name}", "is ignored (C7508), unless "
                 "-maxrregcount is given: the registers at entry are not known", FIXED_BY),
