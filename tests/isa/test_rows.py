@@ -75,7 +75,8 @@ def test_shuffled_modifiers_give_the_same_record() -> None:
         head, *parts = key.split(".")
         form = isa.find(key)
         kinds = {value: name for name, value in form.modifiers.items()}
-        fixed = ("type", "dtype", "atype", "btype", "ctype", "part", "alayout", "blayout")
+        fixed = ("type", "dtype", "atype", "btype", "ctype", "part", "alayout", "blayout",
+                 "primary", "secondary")
         movable = [i for i, p in enumerate(parts) if kinds.get(p) not in fixed and (
             parts.count(p) == 1)]
         order = movable[:]

@@ -82,7 +82,7 @@ def legal(
     problem = _target_problem(form, on) or _version_problem(form, on, version)
     if problem:
         return Verdict(False, problem[1], _elsewhere(form, on, version), problem[0],
-                       instead=instead(opcode, on) if on else "")
+                       instead=_way_out(form, on, problem[0]))
     if operands is not None:
         fault = operand_problem(form, operands, on, version)
         if fault:
@@ -139,6 +139,15 @@ def _version_problem(
         return "ptx-version", (
             f"{form.key} needs PTX {_dotted(first)}{there}, the version is {_dotted(version)}")
     return None
+
+
+def _way_out(form: Form, on: Target | None, rule: str) -> str:
+    """What does the job on that target: for a version that is too old, a newer one."""
+    if on is None:
+        return ""
+    if rule == "ptx-version" and form.until is None:
+        return f".version {_dotted(max(on.ptx, form.first_version(on.name)))} or newer"
+    return instead(form.key, on)
 
 
 def _dotted(version: tuple[int, int]) -> str:
