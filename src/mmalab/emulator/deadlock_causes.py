@@ -124,8 +124,9 @@ def _of_mbarrier(machine: Machine, waiting: Sequence[_Entry], number: int) -> It
             "parity aliased",
             f"{_name(machine, entry)} slept through phase {wanted} of {where}: it is complete, and "
             f"parity {waits['waits_for_parity']} now means phase {waits['phase']}",
-            "let the waiters arrive on a second mbarrier, and wait for that one, with a parity that "
-            "flips each time round, before the phase after theirs can complete", entry=number)
+            "let the waiters arrive on a second mbarrier, and wait for that one, with a parity "
+            "that flips each time round, before the phase after theirs can complete",
+            entry=number)
     if wanted == waits["phase"] and wanted - waits["last_phase_seen"] > 1 and (
             waits["passed_before"]):
         yield _skipped(machine, entry, number, where)
