@@ -235,3 +235,12 @@ def test_every_form_has_a_specimen() -> None:
     specimens = all_specimens()
     assert {s.opcode for s in specimens} == set(isa.forms())
     assert len({s.name for s in specimens}) == len(specimens)
+
+
+def test_kept_specimens_are_the_written_ones(
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Read back from the cache they are what the table writes, to the last field."""
+    monkeypatch.setenv("MMALAB_CACHE", str(tmp_path))
+    written = all_specimens.__wrapped__()
+    assert all_specimens.__wrapped__() == written
+    assert list(tmp_path.rglob("*"))

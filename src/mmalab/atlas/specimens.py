@@ -20,16 +20,19 @@ what it computes.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mmalab import isa
 from mmalab.errors import UsageError
 from mmalab.isa.form import OperandSpec
 from mmalab.isa.lookup import row_of
+from mmalab.toolchain import cache
 
 __all__ = ["Frame", "Specimen", "all_specimens", "chosen", "module", "specimens_of"]
 
@@ -78,8 +81,27 @@ class Specimen:
 
 @lru_cache(maxsize=1)
 def all_specimens() -> tuple[Specimen, ...]:
-    """Every spelling class of the instruction table: see :func:`mmalab.isa.forms`."""
-    return tuple(dict.fromkeys(s for key in isa.forms() for s in specimens_of(key)))
+    """Every spelling class of the instruction table: see :func:`mmalab.isa.forms`.
+
+    Kept by the content of the sources that say what they are: writing them takes longer than
+    reading all answers.
+    """
+    key = cache.digest("atlas specimens 1", *_sources())
+    kept = cache.load(key)
+    if kept is not None:
+        return tuple(
+            Specimen(name, opcode, text, frame, tuple((file, top) for file, top in used), family)
+            for name, opcode, text, frame, used, family in json.loads(kept))
+    made = tuple(dict.fromkeys(s for key in isa.forms() for s in specimens_of(key)))
+    rows = [[s.name, s.opcode, s.text, s.frame, s.registers, s.family] for s in made]
+    cache.store(key, json.dumps(rows, separators=(",", ":")).encode())
+    return made
+
+
+def _sources() -> Iterator[bytes]:
+    """The instruction table's code, and this module."""
+    table = sorted(Path(isa.__file__).parent.rglob("*.py"))
+    yield from (path.read_bytes() for path in (*table, Path(__file__)))
 
 
 def specimens_of(opcode: str) -> tuple[Specimen, ...]:
