@@ -23,7 +23,7 @@ from mmalab.emulator.types import is_float, kind, width
 from mmalab.errors import UsageError
 from mmalab.tensormap import MAP_BYTES, TensorMap
 
-__all__ = ["as_array", "bind"]
+__all__ = ["as_array", "bind", "memory_of"]
 
 _WHERE = "mmalab.emulate, args"
 #: Integers up to here are floats of some size.
@@ -50,6 +50,16 @@ def as_array(value: Any) -> NDArray[Any] | None:
                          f"its memory cannot be used as an array: {failed}",
                          legal="arrays in the memory of the CPU", where=_WHERE) from None
     return None
+
+
+def memory_of(value: Any) -> tuple[NDArray[Any], ...]:
+    """All memory behind an argument that a kernel may write: an array's, or that of tensor maps.
+
+    Raises:
+        UsageError: as :func:`as_array`.
+    """
+    found = [made.buffer for made in maps] if (maps := _maps(value)) else [as_array(value)]
+    return tuple(array for array in found if array is not None and array.flags.writeable)
 
 
 def bind(program: Program, args: Sequence[Any], space: AddressSpace) -> bytes:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mmalab.emulator import Run
 from mmalab.emulator import emulate as run_machine
-from mmalab.emulator.arguments import as_array
+from mmalab.emulator.arguments import memory_of
 from mmalab.emulator.events import Listener
 from mmalab.emulator.interpret import Interpreter
 from mmalab.emulator.machine import Machine
@@ -145,11 +145,10 @@ def _joined(first: Run, second: Run, ctas: Sequence[int]) -> Run:
 
 
 class _Saved:
-    """Copies of the arrays among the arguments."""
+    """Copies of the arrays among the arguments, those behind tensor maps too."""
 
     def __init__(self, args: Sequence[Any]) -> None:
-        arrays = [as_array(value) for value in args]
-        self._arrays = [a for a in arrays if a is not None and a.flags.writeable]
+        self._arrays = [array for value in args for array in memory_of(value)]
         self._copies = [a.copy() for a in self._arrays]
 
     def restore(self) -> None:
