@@ -17,15 +17,13 @@ where the wait ended.
 from __future__ import annotations
 
 from mmalab.isa.lookup import find
+from mmalab.kernels.image import STRIDE, THREADS, fill
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.kernel import Kernel, Param
 from mmalab.ptx.nodes import Register
 
 __all__ = ["WORDS", "one_tensor_copy"]
 
-_THREADS = 128
-#: Bytes that the threads copy at once.
-_STRIDE = 16 * _THREADS
 #: 32-bit words that a case is given.
 WORDS = 10
 _OFFSETS, _PLACE, _EXPECTED = 5, 8, 9
@@ -43,7 +41,7 @@ def one_tensor_copy(opcode: str, *, cases: int, image: int, target: str = "sm_90
         UsageError: not an instruction of the ISA.
     """
     form = find(opcode)
-    size = -(-image // _STRIDE) * _STRIDE
+    size = -(-image // STRIDE) * STRIDE
     coordinates = next((spec.count for spec in form.operands if spec.name == "map"), 0)
     writer = _Writer(size, target, max(form.ptx, (8, 0)), mapped=bool(coordinates))
     offsets = next((spec.count for spec in form.operands if spec.name == "offsets"), 0)
@@ -54,7 +52,7 @@ def one_tensor_copy(opcode: str, *, cases: int, image: int, target: str = "sm_90
     writer.drain()
     b.emit("ret")
     return Kernel(
-        f"one {opcode}", b.text(), b.name, (cases, 1, 1), (_THREADS, 1, 1),
+        f"one {opcode}", b.text(), b.name, (cases, 1, 1), (THREADS, 1, 1),
         (Param("map", "tensormap", "u8", (128,)) if coordinates else Param("to", "inout", "u8"),
          Param("image", "in", "u8", (cases, size)),
          Param("words", "in", "s32", (cases, WORDS)), Param("out", "out", "u8", (cases, size)),
@@ -98,16 +96,7 @@ class _Writer:
 
     def fill(self) -> None:
         """Shared memory from the image, visible to the async proxy."""
-        b = self.builder
-        own = b.mul_lo("u32", self.thread, 16)
-        source = b.add("u64", self._image, b.cvt("u64.u32", own))
-        target = b.add("u32", self._base, own)
-        with b.loop(self.size // _STRIDE, unroll=False):
-            b.st("shared.v4.b32", b.at(target), b.ld("global.v4.b32", b.at(source)))
-            b.emit("add.u64", source, source, _STRIDE)
-            b.emit("add.u32", target, target, _STRIDE)
-        b.emit("fence.proxy.async")
-        b.emit("bar.sync", 0)
+        fill(self.builder, self._image, self._base, self.thread, self.size)
 
     def issue(self, opcode: str, coordinates: int, offsets: int, *, loads: bool) -> None:
         """The copy by one thread, and its completion."""
@@ -149,7 +138,7 @@ class _Writer:
         own = b.mul_lo("u32", self.thread, 16)
         source = b.add("u32", self._base, own)
         target = b.add("u64", self._out, b.cvt("u64.u32", own))
-        with b.loop(self.size // _STRIDE, unroll=False):
+        with b.loop(self.size // STRIDE, unroll=False):
             b.st("global.v4.b32", b.at(target), b.ld("shared.v4.b32", b.at(source)))
-            b.emit("add.u64", target, target, _STRIDE)
-            b.emit("add.u32", source, source, _STRIDE)
+            b.emit("add.u64", target, target, STRIDE)
+            b.emit("add.u32", source, source, STRIDE)

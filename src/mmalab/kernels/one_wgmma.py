@@ -15,15 +15,12 @@ from typing import Any
 
 from mmalab.isa.form import Form
 from mmalab.isa.lookup import find
+from mmalab.kernels.image import STRIDE, THREADS, fill
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.kernel import Kernel, Param
 from mmalab.ptx.nodes import Register
 
 __all__ = ["one_wgmma"]
-
-_THREADS = 128
-#: Bytes that the threads copy at once.
-_STRIDE = 16 * _THREADS
 
 
 def one_wgmma(opcode: str, *, cases: int, image: int, a_in_registers: bool = False,
@@ -43,7 +40,7 @@ def one_wgmma(opcode: str, *, cases: int, image: int, a_in_registers: bool = Fal
     specs = (form.others or (form.operands,))[0] if a_in_registers else form.operands
     literals = {"ia": signs[0], "ib": signs[1], "ta": int(transpose_a), "tb": int(transpose_b),
                 "f": selector}
-    size = -(-image // _STRIDE) * _STRIDE
+    size = -(-image // STRIDE) * STRIDE
     writer = _Writer(form, size)
     b = writer.builder
     d, out = writer.registers("d", form.fragments["D"].registers)
@@ -62,7 +59,7 @@ def one_wgmma(opcode: str, *, cases: int, image: int, a_in_registers: bool = Fal
         b.st("global.b32", place, register)
     b.emit("ret")
     return Kernel(
-        f"one {form.key}", b.text(), b.name, (cases, 1, 1), (_THREADS, 1, 1),
+        f"one {form.key}", b.text(), b.name, (cases, 1, 1), (THREADS, 1, 1),
         writer.params(cases), "sm_90a", dynamic_shared=size + 1024,
         facts={"form": form.key, "image": size})
 
@@ -103,25 +100,16 @@ class _Writer:
                   ) -> tuple[list[Register], list[Any]]:
         """Registers loaded from the first of the parameters, and their places in the last."""
         b, places = self.builder, []
-        shape = (count, _THREADS) if name != "metadata" else (_THREADS,)
+        shape = (count, THREADS) if name != "metadata" else (THREADS,)
         for parameter in parameters:
-            start = self._parameter(parameter, "u32", shape, 4 * count * _THREADS)
+            start = self._parameter(parameter, "u32", shape, 4 * count * THREADS)
             own = b.add("u64", start, b.mul_wide("u32", self._thread, 4))
-            places.append([b.at(own, 4 * _THREADS * at) for at in range(count)])
+            places.append([b.at(own, 4 * THREADS * at) for at in range(count)])
         return [b.ld("global.b32", place) for place in places[0]], places[-1]
 
     def fill(self) -> None:
         """Shared memory from the image, visible to the async proxy."""
-        b = self.builder
-        own = b.mul_lo("u32", self._thread, 16)
-        source = b.add("u64", self._image, b.cvt("u64.u32", own))
-        target = b.add("u32", self._base, own)
-        with b.loop(self.size // _STRIDE, unroll=False):
-            b.st("shared.v4.b32", b.at(target), b.ld("global.v4.b32", b.at(source)))
-            b.emit("add.u64", source, source, _STRIDE)
-            b.emit("add.u32", target, target, _STRIDE)
-        b.emit("fence.proxy.async")
-        b.emit("bar.sync", 0)
+        fill(self.builder, self._image, self._base, self._thread, self.size)
 
     def params(self, cases: int) -> tuple[Param, ...]:
         """The parameters in order."""
