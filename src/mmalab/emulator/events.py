@@ -18,7 +18,7 @@ __all__ = [
     "Access", "Async", "BarrierArrive", "BarrierRelease", "BulkCommit", "BulkWait", "ClusterArrive",
     "ClusterWait", "Collective", "CpAsync", "CpAsyncArrive", "CpAsyncCommit", "CpAsyncWait",
     "Diverge", "Event", "Exit", "Fence", "Listener", "Mbarrier", "Reconverge", "Registers",
-    "Signal", "Span", "WarpSync", "Wgmma", "WgmmaCommit", "WgmmaFence", "WgmmaWait",
+    "SetRegisters", "Signal", "Span", "WarpSync", "Wgmma", "WgmmaCommit", "WgmmaFence", "WgmmaWait",
 ]
 
 Space = Literal["global", "shared", "local", "const", "param"]
@@ -343,6 +343,17 @@ class Registers:
 
 
 @dataclass(frozen=True, slots=True)
+class SetRegisters:
+    """setmaxnreg by one warp: from here on its threads have `count` registers."""
+
+    cta: int
+    warp: int
+    site: int
+    mask: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterArrive:
     """barrier.cluster.arrive by the lanes in `mask`, into this generation of the cluster's
     barrier."""
@@ -401,7 +412,7 @@ Event: TypeAlias = (
     Access | CpAsync | CpAsyncCommit | CpAsyncWait | CpAsyncArrive | BarrierArrive | BarrierRelease
     | WarpSync | Collective | Fence | Mbarrier | Diverge | Reconverge | Exit
     | Async | BulkCommit | BulkWait | Wgmma | WgmmaFence | WgmmaCommit | WgmmaWait | Registers
-    | ClusterArrive | ClusterWait
+    | SetRegisters | ClusterArrive | ClusterWait
 )
 
 

@@ -3,7 +3,7 @@
     program, launch  ->  HappensBefore  <-  events, in the order in which the machine executed them
                               |
     warps   barriers   publications   cpasync   mbarrier   races   uninitialised
-    bulk    wgmma      proxies        cluster_barrier      lifetime    sweep
+    bulk    wgmma    warpgroups    proxies    cluster_barrier    lifetime    sweep
 
 For an access the order of the steps matters: it is *checked* before it *acquires* (an acquiring
 load of a flag races with an ordinary store of the flag even if the flag's value arrived), and it is
@@ -41,6 +41,7 @@ from mmalab.sanitizer.sweep import Sweeps
 from mmalab.sanitizer.touch import Touch
 from mmalab.sanitizer.unchecked import unchecked_waits
 from mmalab.sanitizer.uninitialised import Uninitialised
+from mmalab.sanitizer.warpgroups import WarpgroupRule
 from mmalab.sanitizer.warps import WarpRules
 from mmalab.sanitizer.wgmma import WgmmaRule
 from mmalab.sanitizer.witness import Judge
@@ -51,8 +52,10 @@ __all__ = ["HappensBefore"]
 #: Events of lanes that execute one instruction in one go; that they have met may be news.
 _TOGETHER = (ev.Access, ev.CpAsync, ev.CpAsyncCommit, ev.CpAsyncWait, ev.CpAsyncArrive,
              ev.BarrierArrive, ev.Collective, ev.Fence, ev.Mbarrier, ev.BulkCommit, ev.BulkWait,
-             ev.Wgmma, ev.WgmmaFence, ev.WgmmaCommit, ev.WgmmaWait, ev.ClusterArrive,
-             ev.ClusterWait)
+             ev.Wgmma, ev.WgmmaFence, ev.WgmmaCommit, ev.WgmmaWait, ev.SetRegisters,
+             ev.ClusterArrive, ev.ClusterWait)
+#: Events of instructions that a whole warpgroup executes.
+_GROUPED = (ev.Wgmma, ev.WgmmaFence, ev.WgmmaCommit, ev.WgmmaWait)
 #: Words of global memory have no owning CTA.
 _GLOBAL = -1
 #: No CTA has more shared memory than this.
@@ -84,6 +87,7 @@ class HappensBefore:
         self._cluster = ClusterBarriers(world)
         self._barriers = CtaBarriers(world, queues)
         self._warps = WarpRules(world)
+        self._warpgroups = WarpgroupRule(world)
         self._checked = False
         self._handlers: dict[type, Callable[[Any], None]] = {
             ev.Access: self._access, ev.CpAsync: self._copy, ev.CpAsyncCommit: self._copies.commit,
@@ -95,6 +99,7 @@ class HappensBefore:
             ev.BulkWait: self._bulk.wait, ev.Wgmma: self._wgmma.issue,
             ev.WgmmaFence: self._wgmma.fence, ev.WgmmaCommit: self._wgmma.commit,
             ev.WgmmaWait: self._wgmma.wait, ev.Registers: self._wgmma.touch,
+            ev.SetRegisters: self._warpgroups.set_registers,
             ev.ClusterArrive: self._cluster.arrive, ev.ClusterWait: self._cluster.wait,
             ev.Diverge: self._diverge, ev.Reconverge: self._reconverge, ev.Exit: self._exit,
         }
@@ -103,6 +108,8 @@ class HappensBefore:
         """Take in one event."""
         if isinstance(event, _TOGETHER):
             self._world.clock(event.cta, event.warp).executed(event.mask)
+        if isinstance(event, _GROUPED):
+            self._warpgroups.step(event)
         self._handlers[type(event)](event)
 
     def findings(self) -> list[Finding]:
@@ -203,6 +210,8 @@ class HappensBefore:
         self._bulk.exit(event.cta, event.warp, event.mask)
         cta.ended.add(clock, event.mask)
         clock.leave(event.mask)
+        if not clock.live:
+            self._warpgroups.exit(event.cta, event.warp)
         if any(one.live for one in cta.clocks):
             return
         self._lifetimes.exit(event.cta)
@@ -213,6 +222,7 @@ class HappensBefore:
                 peer.retire()
                 self._mbarriers.retire(peer.index)
                 self._wgmma.retire(peer.index)
+                self._warpgroups.retire(peer.index)
             self._cluster.retire(event.cta)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mmalab.emulator.events import Exit
+from mmalab.emulator.events import Exit, SetRegisters
 from mmalab.emulator.execute.registry import executes
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.program import Imm, Target
@@ -92,8 +92,14 @@ def _set_registers(lanes: Lanes) -> None:
         raise lanes.refuse("the register count must be an immediate")
     for position, row in enumerate(lanes.rows.tolist()):
         active = lanes.mask[position]
-        if not active.any() or machine.registers.change(
+        if not active.any():
+            continue
+        if machine.registers.change(
                 lanes.site, row, count.word, increase=lanes.modifier("op") == "inc"):
+            if machine.observed:
+                cta, warp = machine.state.where(row)
+                machine.emit(SetRegisters(
+                    cta, warp, lanes.site.index, int(pack(active)), count.word))
             continue
         machine.state.pc[row][active] = lanes.site.index
         machine.counts[lanes.site.index] -= 1  # it has not been executed yet
