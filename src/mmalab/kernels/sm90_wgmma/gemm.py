@@ -39,6 +39,8 @@ from mmalab.kernels.sm90_wgmma.recipe import recipe
 from mmalab.kernels.sm90_wgmma.results import product
 from mmalab.kernels.sm90_wgmma.ring import Barriers
 from mmalab.kernels.sm90_wgmma.scales import BlockScales
+from mmalab.kernels.sm90_wgmma.shift import WARPS as SHIFTING
+from mmalab.kernels.sm90_wgmma.shift import Shift
 from mmalab.kernels.sm90_wgmma.skinny import skinny
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.kernel import Kernel
@@ -108,7 +110,7 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
 def _name(problem: Problem) -> str:
     plan, row = problem.plan, problem.recipe
     sizes = ("{}x{}".format(*pair) for pair in (plan.tile, plan.cluster))
-    kinds = ["threads"] if problem.gathered else ["padded"] if problem.padded else []
+    kinds = [problem.copy] if problem.copy != "tma" else []
     kinds += ["serial"] if plan.flight == 0 else []
     kinds += [] if plan.persistent else ["single"]
     sizes_of = f"{problem.m}x{problem.n}x{problem.k}"
@@ -137,7 +139,7 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "schedule": plan.schedule,
         "band": plan.band,
         "store": plan.store,
-        "copy": "threads" if problem.gathered else plan.copy,
+        "copy": problem.copy,
         "meets": problem.padded,
         "shared_bytes": plan.shared_bytes(problem.out_bytes),
         "instruction": row.key(plan.part_columns if problem.promote_every else plan.tile[1]),
@@ -215,7 +217,8 @@ class _Writer:
         with b.when(b.setp("eq", "u32", self.thread, 0)):
             for address in self.maps.values():
                 b.emit("prefetch.tensormap", b.at(address))
-            self.barriers.start(WARPS if self.problem.gathered else 1, readers * plan.ctas)
+            self.barriers.start(WARPS if self.problem.gathered else 1, readers * plan.ctas,
+                                SHIFTING if self.problem.shifted else 0)
             b.emit("fence.mbarrier_init.release.cluster")
         self._meet()
 
@@ -246,6 +249,11 @@ class _Writer:
                 gather.tile(place)
             gather.finish()
             return
+        if self.problem.shifted:
+            with b.when(b.setp("ge", "u32", self.thread, 128 * plan.groups + 32)):
+                shift = Shift(b, self.problem, self.barriers, self.shared)
+                with self._tiles():
+                    shift.tile()
         with b.when(b.setp("eq", "u32", self.thread, 128 * plan.groups)):
             producer = Producer(b, self.problem, self.barriers, self.shared, self.maps, self.rank,
                                 self.pointers.get("experts"))

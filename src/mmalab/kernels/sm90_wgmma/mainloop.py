@@ -97,6 +97,21 @@ class Mainloop:
         if self.turns is not None:
             self.turns.give(self.leads)
         self._finish(before)
+        self.pass_over()
+
+    def arrived(self) -> None:
+        """Wait until the cursor's stage may be multiplied."""
+        if self.problem.shifted:
+            self.cursor.wait_ready()
+        else:
+            self.cursor.wait_full()
+
+    def pass_over(self) -> None:
+        """A stage behind the last slice that only others have looked into."""
+        if self.problem.copied_slices > self.problem.slices:
+            self.arrived()
+            self.release(self.cursor.stage)
+            self.cursor.advance()
 
     def _finish(self, stage: Register) -> None:
         """All products are done."""
@@ -105,7 +120,7 @@ class Mainloop:
 
     def _slice(self, before: Register, *, first: bool) -> None:
         b, cursor = self.b, self.cursor
-        cursor.wait_full()
+        self.arrived()
         b.emit("wgmma.fence.sync.aligned")
         a, right = self.operands()
         for step in range(self.problem.steps):

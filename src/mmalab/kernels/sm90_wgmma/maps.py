@@ -10,6 +10,9 @@ every eight, holds eight neighbours of C::
 
     dims    (K, 2, 4, 4, N / 32)     innermost first: k, b, t, j, and the 32 columns
     strides (   1, 8, 2, 32) lines
+
+Where lines are `shifted` (see there), the first of a map's strides is a multiple of 16 bytes and
+so up to 14 bytes shorter than a line, and maps end behind the longest shift.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ class MapShape:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: str
+    #: Lines of the matrix that the last coordinate counts at a time.
+    lines: int = 1
 
     @property
     def rank(self) -> int:
@@ -80,17 +85,24 @@ def _words(problem: Problem) -> str:
 
 
 def _operand(problem: Problem, lines: int, box_lines: int) -> MapShape:
-    return MapShape(_words(problem), (problem.k, lines), (problem.row_pitch,),
-                    (problem.values, box_lines), "128B")
+    row = (problem.row_values, problem.values)
+    if problem.shifted:
+        phases = problem.phases
+        return MapShape(_words(problem), (row[0], phases, lines // phases),
+                        (problem.row_pitch, phases * problem.pitch),
+                        (row[1], phases, box_lines // phases), "128B", phases)
+    return MapShape(_words(problem), (row[0], lines), (problem.row_pitch,),
+                    (row[1], box_lines), "128B")
 
 
 def _dealt(problem: Problem, box_lines: int) -> MapShape:
     pitch, deal = problem.row_pitch, problem.deal
     each = deal // 4
+    apart = problem.pitch if problem.shifted else pitch
     return MapShape(
-        _words(problem), (problem.k, 2, 4, each // 2, problem.lines[1] // deal),
-        (pitch, each * pitch, 2 * pitch, deal * pitch),
-        (problem.values, 2, 4, each // 2, box_lines // deal), "128B")
+        _words(problem), (problem.row_values, 2, 4, each // 2, problem.lines[1] // deal),
+        (pitch, each * apart, 2 * apart, deal * apart),
+        (problem.values, 2, 4, each // 2, box_lines // deal), "128B", deal)
 
 
 def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:

@@ -29,7 +29,7 @@ MOST_REGISTERS, WORKING_REGISTERS = 255, 32
 _RESERVED = 1024
 #: How C is written.
 STORES = ("permuted", "staged", "direct")
-_COPIES = ("tma", "threads", "padded")
+_COPIES = ("tma", "shifted", "threads", "padded")
 #: The same where threads gather the operands, and where they gather them by words.
 _GATHERING, _BY_WORDS = (56, 224), (104, 200)
 _WHERE = "mmalab.kernels.sm90_wgmma"
@@ -70,9 +70,10 @@ class Plan:
         schedule: `cooperative`: the groups split a tile along M; `pingpong`: each has its own.
         store: `permuted`: B's tensor map deals the columns out so that a thread holds 16
             consecutive bytes of C; `staged`: stmatrix and TMA stores; `direct`: what a thread has.
-        copy: `tma`, or for rows that tensor maps cannot describe `threads` that gather (see
-            `gather`) or `padded`: TMA over copies that the kernel makes first (see `padding`; as
-            many SMs as `sms` must be there, with nothing else on them).
+        copy: `tma`, or for rows that are no multiples of 16 bytes `shifted`: TMA and warps that
+            move every line to its place (see `shift`); `threads` that gather (see `gather`);
+            `padded`: TMA over copies that the kernel makes first (see `padding`; as many SMs as
+            `sms` must be there, with nothing else on them).
         flight: groups of products under way while the next slice is awaited, 0 or 1.
         part: columns of a partial sum that is promoted on its own, 0 for all of the tile's.
         parts: sets of partial sums: with two, one is added while the other is computed.
@@ -178,7 +179,8 @@ class Plan:
                       gathered: int = 0) -> tuple[int, int] | None:
         """Registers of a thread that fills and of one that multiplies; None: as launched.
 
-        `gathered`: bytes that rows are aligned to which threads gather, 0 for TMA.
+        `gathered`: bytes that rows are aligned to which threads gather (16: that they shift), 0 for
+        TMA alone.
         """
         if self.groups not in _REGISTERS:
             return None

@@ -73,6 +73,8 @@ class Problem:
     def _check_strides(self) -> None:
         if self.padded:
             self._check_padded()
+        if self.shifted:
+            self._check_shifted()
         if not self.gathered:
             return
         if self.unit < 2:  # before plans are looked at: no plan helps
@@ -96,6 +98,24 @@ class Problem:
                              legal=[str(n) for n in sorted({
                                  max(columns - columns % together, together),
                                  columns + -columns % together})], where=_WHERE)
+
+    def _check_shifted(self) -> None:
+        plan, phases = self.plan, self.phases
+        if self.unit < 2:
+            raise UsageError(f"k={self.k}", "lines are shifted by words and half words",
+                             legal="an even k", where=_WHERE)
+        if self.m % phases or self.n % phases:
+            raise UsageError(f"m={self.m}, n={self.n}, k={self.k}", "tensor maps of rows that are "
+                             f"to be shifted count {phases} of them at a time",
+                             legal=f"multiples of {phases}, or copy='threads'", where=_WHERE)
+        if plan.store == "permuted" and phases > 2:
+            raise UsageError(f"store 'permuted', k={self.k}", f"a tensor map of {phases} phases "
+                             "has no dimensions left to deal columns out",
+                             legal="store 'staged' or 'direct'", where=_WHERE)
+        if plan.schedule != "cooperative" or plan.groups == 1:
+            raise UsageError(f"copy 'shifted', {plan.groups} groups, {plan.schedule}",
+                             "lines are shifted for groups that share tiles",
+                             legal="2 or 3 groups, cooperative", where=_WHERE)
 
     def _check_padded(self) -> None:
         if self.unit < 2:
@@ -202,9 +222,32 @@ class Problem:
         return gcd(16, self.pitch)
 
     @property
+    def copy(self) -> str:
+        """How A and B come into shared memory: the plan's way, as far as rows allow or need it."""
+        if self.gathered:
+            return "threads"
+        return self.plan.copy if self.shifted or self.padded else "tma"
+
+    @property
     def gathered(self) -> bool:
         """Whether threads copy A and B, because tensor maps cannot."""
-        return (self.unit < 16 and not self.padded) or self.plan.copy == "threads"
+        return (self.unit < 16 and not self.padded and not self.shifted
+                ) or self.plan.copy == "threads"
+
+    @property
+    def shifted(self) -> bool:
+        """Whether lines arrive too far ahead, and are moved in shared memory."""
+        return self.unit < 16 and self.plan.copy == "shifted"
+
+    @property
+    def phases(self) -> int:
+        """Rows of A or B after which one begins at a multiple of 16 bytes again."""
+        return 16 // self.unit
+
+    @property
+    def lean(self) -> int:
+        """Bytes that every next row of these begins further behind a multiple of 16."""
+        return self.pitch % 16
 
     @property
     def padded(self) -> bool:
@@ -214,7 +257,15 @@ class Problem:
     @property
     def row_pitch(self) -> int:
         """Bytes from one row to the next where tensor maps read."""
+        if self.shifted:
+            return self.pitch - self.lean
         return -(-self.pitch // 16) * 16 if self.padded else self.pitch
+
+    @property
+    def row_values(self) -> int:
+        """Values of a row that tensor maps read: shifted, those ahead of the last phase's too."""
+        ahead = (self.phases - 1) * self.lean if self.shifted else 0
+        return self.k + ahead // self.recipe.bytes
 
     # --- sizes ------------------------------------------------------------------------------------
 
@@ -222,6 +273,11 @@ class Problem:
     def slices(self) -> int:
         """Slices of K, the last one perhaps not full."""
         return -(-self.k // self.values)
+
+    @property
+    def copied_slices(self) -> int:
+        """Slices that travel: with shifted lines the end of K may lie in one more."""
+        return -(-self.row_values // self.values)
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -276,7 +332,8 @@ class Problem:
     def registers(self) -> tuple[int, int] | None:
         """Registers of a thread that fills and of one that multiplies; None: as launched."""
         return self.plan.registers_for(self.accumulators,
-                                       gathered=self.unit if self.gathered else 0)
+                                       gathered=self.unit if self.gathered else
+                                       16 if self.shifted else 0)
 
     # --- arguments --------------------------------------------------------------------------------
 

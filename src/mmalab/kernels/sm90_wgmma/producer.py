@@ -41,7 +41,7 @@ class Producer:
         places = [self._part(operand, first)
                   for operand, first in zip(operands, lines, strict=True)]
         at = b.mov("u32", 0)
-        with b.loop(problem.slices, unroll=False):
+        with b.loop(problem.copied_slices, unroll=False):
             full = self.cursor.wait_empty()
             b.emit("mbarrier.arrive.expect_tx.shared::cta.b64", b.sink, b.at(full),
                    plan.stage_bytes)
@@ -63,7 +63,7 @@ class Producer:
     def _part(self, operand: _Operand, first: Register) -> tuple[Register, Register | None]:
         """The last coordinate of this CTA's copies, and where they begin in the stage."""
         b, line = self.b, first
-        unit = self.problem.deal if self.shapes[operand.name].rank > 2 else 1
+        unit = self.shapes[operand.name].lines
         if unit > 1:
             line = b.div("u32", first, unit)
         if operand.copies == 1 or self.rank is None:

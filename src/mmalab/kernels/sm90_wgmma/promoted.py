@@ -70,11 +70,12 @@ class Promoted(Mainloop):
             self._slice_units()
         if self.turns is not None:
             self.turns.give(self.leads)
+        self.pass_over()
 
     def _slice_units(self) -> None:
         """The units of one slice. None is in flight at the loop's edge: ptxas would serialise."""
         b, units = self.b, self._units
-        self.cursor.wait_full()
+        self.arrived()
         if self.scales is not None:
             self.scales.next()
         a, right = self.operands()

@@ -6,6 +6,11 @@ phase; who fills waits for the phase before, so a fresh barrier lets the first p
 
     fill:      wait empty[s], parity ^ 1;  expect bytes on full[s];  copy
     multiply:  wait full[s], parity;       wgmma;                    arrive on empty[s]
+
+Where threads change what has arrived (see `shift`) they stand between the two::
+
+    shift:     wait full[s], parity;       move bytes;               arrive on ready[s]
+    multiply:  wait ready[s], parity;      ...
 """
 
 from __future__ import annotations
@@ -35,15 +40,19 @@ class Barriers:
         self.b, self.stages, self.base, self.groups = b, stages, base, groups
         self.empty_at = 8 * stages
         self.turns_at = 16 * stages
+        #: Where others work on a stage between those that fill and those that multiply.
+        self.ready_at = self.turns_at + 8 * groups
 
-    def start(self, full: int, empty: int) -> None:
-        """Initialise, with the arrivals that complete a phase (one thread)."""
+    def start(self, full: int, empty: int, ready: int = 0) -> None:
+        """Initialise, with the arrivals that complete a phase (one thread); `ready` 0: no such."""
         b, fresh = self.b, "mbarrier.init.shared::cta.b64"
         for stage in range(self.stages):
             b.emit(fresh, b.at(self.base, 8 * stage), full)
             b.emit(fresh, b.at(self.base, self.empty_at + 8 * stage), empty)
         for group in range(self.groups):
             b.emit(fresh, b.at(self.base, self.turns_at + 8 * group), 1)
+        for stage in range(self.stages if ready else 0):
+            b.emit(fresh, b.at(self.base, self.ready_at + 8 * stage), ready)
 
 
 class Cursor:
@@ -58,11 +67,13 @@ class Cursor:
         """The address of the stage's full barrier; its empty one lies `empty_at` behind."""
         return self.b.mad_lo("u32", self.stage, 8, self.barriers.base)
 
-    def wait_full(self) -> Register:
-        """Wait for the stage's bytes; gives the barrier's address."""
-        address = self.full()
-        wait(self.b, address, self.parity)
-        return address
+    def wait_full(self) -> None:
+        """Wait for the stage's bytes."""
+        wait(self.b, self.full(), self.parity)
+
+    def wait_ready(self) -> None:
+        """Wait for those who work on the stage's bytes."""
+        wait(self.b, self.full(), self.parity, self.barriers.ready_at)
 
     def wait_empty(self) -> Register:
         """Wait until the stage may be filled; gives the full barrier's address."""

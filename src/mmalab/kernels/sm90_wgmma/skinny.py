@@ -36,10 +36,13 @@ from mmalab.ptx.nodes import Register
 __all__ = ["skinny"]
 
 _WHERE = "mmalab.kernels.sm90_wgmma.skinny"
+#: The named barrier behind which the ring's barriers can be waited for.
+_READY = 1
 
 
 def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
-           split: int = 1, stages: int | None = None, depth: int = 1, resident: int = 1) -> Kernel:
+           split: int = 1, stages: int | None = None, depth: int = 1, resident: int = 1,
+           overlap: str = "none", late: int = 0, ahead: int = 0) -> Kernel:
     """C = A x B^T for M up to 256: A is M x K, B is stored N x K, C is M x N, all row-major.
 
     Args:
@@ -49,6 +52,12 @@ def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, 
         split: CTAs that share a tile, each with a part of K: 1, 2, 4 or 8.
         stages, depth: of the ring, and slices of 128 bytes in each; None: as many as fit.
         resident: CTAs that an SM should hold at a time.
+        overlap: what may begin before the kernel ahead on the stream has ended: "none"; "launch",
+            all but reads and writes of memory; "weights": B, which that kernel must not write, is
+            read too, as far as the ring reaches. The next kernel can then begin likewise: give
+            both half of an SM (resident=2).
+        late, ahead: steps of the ring before its end when the next kernel may begin (0: from the
+            start); steps beyond the ring that are brought to L2 meanwhile.
 
     Raises:
         UsageError: sizes or choices that no such kernel has, with the nearest that have.
@@ -57,7 +66,7 @@ def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, 
     row = recipe(dtype)
     if out is None:
         out = dtype if dtype in row.outputs else row.accumulator
-    shape = Shape(m, n, k, row, out, split, 2, depth)
+    shape = Shape(m, n, k, row, out, split, 2, depth, overlap, late, ahead)
     legal = shape.stages_for(resident)
     if stages is None and legal:
         stages = min(legal[-1], max(legal[0], len(shape.runs()[0])))
@@ -67,11 +76,13 @@ def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, 
                          where=_WHERE)
     shape = replace(shape, stages=stages)
     name = f"skinny_{dtype}_{out}_{m}x{n}x{k}_{split}split_{stages}x{depth}stages"
+    if overlap != "none":
+        name += f"_{overlap}{late}_{ahead}"
     return Kernel(
         name=name, ptx=_Writer(shape, name).text(), entry=name,
         grid=(shape.tiles * split, 1, 1), block=(GROUP + 32, 1, 1), params=shape.params,
         target="sm_90a", cluster=(split, 1, 1),
-        dynamic_shared=shape.shared_bytes,
+        dynamic_shared=shape.shared_bytes, programmatic=overlap != "none",
         reference=partial(_product, shape=shape),
         validate=partial(check_arrays, name, shape.params),
         prepare=partial(_prepare, shape),
@@ -127,18 +138,22 @@ class _Writer:
         self.barriers = Barriers(b, shape.stages,
                                  b.add("u32", self.shared, shape.stages * shape.stage_bytes))
         self._place()
-        with b.when(b.setp("eq", "u32", self.thread, 0)):
-            self.barriers.start(1, 1)
-            b.emit("fence.mbarrier_init.release.cluster")
-        b.emit("bar.sync", 0)
         fill, end = b.label("fill"), b.label("end")
         warp = b.shfl("idx.b32", b.shr("u32", self.thread, 5), 0, 31, -1)
         b.branch(fill, b.setp("ge", "u32", warp, GROUP // 32))
+        b.emit("bar.sync", _READY, GROUP + 32)
         sums = self._multiply()
         self._lay_down(sums)
         b.branch(end, uniform=True)
         b.place(fill)
-        with b.when(b.setp("eq", "u32", self.thread, GROUP)):
+        leads = b.setp("eq", "u32", self.thread, GROUP)
+        with b.when(leads):
+            for made in self.maps.values():
+                b.emit("prefetch.tensormap", b.at(made))
+            self.barriers.start(1, 1)
+            b.emit("fence.mbarrier_init.release.cluster")
+        b.emit("bar.arrive", _READY, GROUP + 32)
+        with b.when(leads):
             self._fill()
         b.place(end)
         self._finish()
@@ -161,25 +176,62 @@ class _Writer:
         self.count = b.selp("b32", each + 1, each, longer)
 
     def _fill(self) -> None:
+        """B and A of every step; of the first ones B before the kernel ahead has ended."""
         b, shape = self.b, self.shape
+        first = self._fill_early() if shape.overlap == "weights" else None
+        if shape.overlap != "none":
+            b.emit("griddepcontrol.wait")
+            last = b.sub("u32", self.count, b.min("u32", self.count, shape.late + 1))
         cursor = Cursor(b, self.barriers)
         at = b.mul_lo("u32", self.start, shape.values * shape.depth)
-        zero = b.mov("u32", 0)
-        opcode = ("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                  ".mbarrier::complete_tx::bytes")
-        with b.loop(self.count, dtype="u32", unroll=False):
+        with b.loop(self.count, dtype="u32", unroll=False) as step:
             full = cursor.wait_empty()
-            b.emit("mbarrier.arrive.expect_tx.shared::cta.b64", b.sink, b.at(full),
-                   shape.stage_bytes)
             stage = b.mad_lo("u32", cursor.stage, shape.stage_bytes, self.shared)
-            for _ in range(shape.depth):
-                b.emit(opcode, b.at(stage), b.at(self.maps["b"], coordinates=[at, self.first]),
-                       b.at(full))
-                b.emit(opcode, b.at(stage, LINES * SLICE),
-                       b.at(self.maps["a"], coordinates=[at, zero]), b.at(full))
-                b.add("u32", at, shape.values, out=at)
-                b.add("u32", stage, shape.slice_bytes, out=stage)
+            if first is None:
+                self._copy_b(full, stage, at)
+            else:
+                with b.when(b.setp("ge", "u32", step, first)):
+                    self._copy_b(full, stage, at)
+            self._copy("a", full, b.add("u32", stage, LINES * SLICE), at, b.mov("u32", 0))
+            if shape.overlap != "none":
+                with b.guard(b.setp("eq", "u32", step, last)):
+                    b.emit("griddepcontrol.launch_dependents")
+            b.add("u32", at, shape.values * shape.depth, out=at)
             cursor.advance()
+
+    def _fill_early(self) -> Register:
+        """As much of B as the ring holds, and `ahead` steps more to L2; gives the former."""
+        b, shape = self.b, self.shape
+        at = b.mul_lo("u32", self.start, shape.values * shape.depth)
+        first = b.min("u32", self.count, shape.stages)
+        with b.loop(first, dtype="u32", unroll=False) as step:
+            self._copy_b(b.mad_lo("u32", step, 8, self.barriers.base),
+                         b.mad_lo("u32", step, shape.stage_bytes, self.shared), at)
+            b.add("u32", at, shape.values * shape.depth, out=at)
+        if shape.ahead:
+            rest = b.min("u32", b.sub("u32", self.count, first), shape.ahead)
+            with b.loop(b.mul_lo("u32", rest, shape.depth), dtype="u32", unroll=False):
+                b.emit("cp.async.bulk.prefetch.tensor.2d.L2.global.tile",
+                       b.at(self.maps["b"], coordinates=[at, self.first]))
+                b.add("u32", at, shape.values, out=at)
+        return first
+
+    def _copy_b(self, full: Register, stage: Register, at: Register) -> None:
+        b = self.b
+        b.emit("mbarrier.arrive.expect_tx.shared::cta.b64", b.sink, b.at(full),
+               self.shape.stage_bytes)
+        self._copy("b", full, stage, at, self.first)
+
+    def _copy(self, name: str, full: Register, stage: Register, at: Register,
+              line: Register) -> None:
+        """A step's slices of one operand."""
+        b, shape = self.b, self.shape
+        for slice_ in range(shape.depth):
+            b.emit("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+                   ".mbarrier::complete_tx::bytes", b.at(stage, slice_ * shape.slice_bytes),
+                   b.at(self.maps[name], coordinates=[
+                       b.add("u32", at, slice_ * shape.values) if slice_ else at, line]),
+                   b.at(full))
 
     def _multiply(self) -> list[Register]:
         """The CTA's slices; a stage is released when its products are done."""
@@ -236,6 +288,8 @@ class _Writer:
         """Add up what the CTAs of the cluster laid down, and write C: four lines of B a thread."""
         b, shape = self.b, self.shape
         self._meet()
+        if shape.overlap != "none":  # the kernel ahead may still be writing or reading this C
+            b.emit("griddepcontrol.wait")
         with b.when(b.setp("lt", "u32", self.thread, GROUP)):
             at = self.thread
             if self.rank is not None:

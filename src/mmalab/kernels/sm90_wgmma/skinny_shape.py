@@ -24,6 +24,8 @@ __all__ = ["LINES", "MOST_ROWS", "PITCH", "Shape"]
 MOST_ROWS = 256
 #: CTAs that may share a tile.
 SPLITS = (1, 2, 4, 8)
+#: What may begin before the kernel ahead has ended: nothing, the launch, reading B.
+OVERLAPS = ("none", "launch", "weights")
 #: Lines of B in a CTA's tile.
 LINES = 64
 #: Words between rows of partial sums: four threads of a quad then use other banks.
@@ -35,7 +37,9 @@ _WHERE = "mmalab.kernels.sm90_wgmma.skinny"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One product: `split` CTAs along K, `stages` of `depth` slices, `resident` CTAs an SM."""
+    """One product: `split` CTAs along K, `stages` of `depth` slices; `overlap` with the kernel
+    ahead (see :func:`skinny`), the next one being let in `late` steps before the end, with `ahead`
+    steps more on their way to L2."""
 
     m: int
     n: int
@@ -45,6 +49,9 @@ class Shape:
     split: int
     stages: int
     depth: int
+    overlap: str = "none"
+    late: int = 0
+    ahead: int = 0
 
     def __post_init__(self) -> None:
         check_sizes(m=self.m, n=self.n, k=self.k)
@@ -60,6 +67,13 @@ class Shape:
         if self.split not in SPLITS or self.split > self.slices:
             raise UsageError(f"split={self.split}", f"of {self.slices} slices",
                              legal=[str(s) for s in SPLITS if s <= self.slices], where=_WHERE)
+        if self.overlap not in OVERLAPS:
+            raise UsageError(f"overlap={self.overlap!r}", "is no way to follow another kernel",
+                             legal=list(OVERLAPS), where=_WHERE)
+        for name, steps in (("late", self.late), ("ahead", self.ahead)):
+            if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
+                raise UsageError(f"{name}={steps!r}", "is no number of steps", legal="0 or more",
+                                 where=_WHERE)
 
     def stages_for(self, resident: int) -> range:
         """How many stages a CTA may have, when an SM is to hold `resident` of them."""
