@@ -112,6 +112,11 @@ class Problem:
             raise UsageError(f"store 'permuted', k={self.k}", f"a tensor map of {phases} phases "
                              "has no dimensions left to deal columns out",
                              legal="store 'staged' or 'direct'", where=_WHERE)
+        if plan.stages < plan.flight + 2:
+            raise UsageError(f"stages={plan.stages}, flight={plan.flight}, k={self.k}", "a line "
+                             "ends in the next slice, so that this one and those that products "
+                             "under way hold are there with it", legal=f"{plan.flight + 2} stages "
+                             "or more", where=_WHERE)
         if plan.schedule != "cooperative" or plan.groups == 1:
             raise UsageError(f"copy 'shifted', {plan.groups} groups, {plan.schedule}",
                              "lines are shifted for groups that share tiles",

@@ -1,0 +1,94 @@
+"""Rows that begin behind a multiple of 16 bytes, through TMA and shifted in shared memory."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hopper import multiplied
+from products import arguments
+
+import mmalab
+from mmalab.errors import UsageError
+from mmalab.kernels.sm90_wgmma import Plan, gemm
+
+SMALL = {"tile": (128, 64), "stages": 3, "store": "direct"}
+
+
+def shifted(m: int, n: int, k: int, dtype: str = "bf16", *, promote: int | None = None,
+            **plan: Any) -> Any:
+    return gemm(m, n, k, dtype, promote_every=promote, plan=Plan(copy="shifted",
+                                                                  **{**SMALL, **plan}))
+
+
+@pytest.mark.parametrize(("sizes", "choices"), [
+    ((136, 96, 100), {}),                                # two phases, 8 bytes apart
+    ((136, 96, 60), {"store": "permuted"}),              # one slice and a piece of a second
+    ((264, 96, 318), {"cluster": (2, 1), "sms": 2}),     # four phases, leaning by 12 bytes
+    ((136, 416, 66), {"tile": (256, 192)}),   # and by 4
+    ((136, 96, 67), {}),                                 # eight phases, leaning by 6 bytes,
+    ((136, 96, 123), {}),                                # 6 in two slices,
+    ((136, 96, 125), {"store": "staged"}),               # 10,
+    ((136, 96, 127), {}),                                # 14
+    ((136, 96, 129), {"sms": 1}),           # 2, and a slice that nobody multiplies
+    ((136, 104, 138), {"dtype": "s8"}),
+    ((136, 96, 35), {"dtype": "tf32"}),
+    ((136, 96, 264), {"dtype": "e4m3", "promote": 128}),
+    ((136, 96, 100), {"flight": 0, "stages": 2}),
+    ((200, 96, 44), {"tile": (192, 64), "groups": 3}),
+])
+def test_result_is_the_reference_bit_for_bit(sizes, choices):
+    """Every alignment of even rows, edges too; nothing for sanitizer or checker to find."""
+    kernel = shifted(*sizes, **choices)
+    run = multiplied(kernel)
+    assert run.findings == []
+    assert set(run.fidelity.values()) == {"exact"}
+    assert list(mmalab.check(kernel)) == []
+    assert kernel.facts["copy"] == "shifted"
+
+
+@pytest.mark.parametrize("schedule", ["lazy", 3])
+def test_no_schedule_changes_the_result(schedule):
+    """TMA, moving and products may each be as late as they can."""
+    kernel = shifted(264, 96, 190, cluster=(2, 1), sms=2)
+    assert multiplied(kernel, schedule=schedule).findings == []
+
+
+@pytest.mark.parametrize("k", [100, 127])
+def test_specials_behind_a_row_do_not_reach_its_sums(k):
+    """The next row's first values, NaN and Inf among them, are cleared behind the last slice."""
+    multiplied(shifted(136, 96, k), mix="bits", sanitize=False)
+
+
+@pytest.mark.parametrize(("old", "new", "codes"), [
+    (r"    fence\.proxy\.async\.shared::cta;\n", "", {"missing-proxy-fence"}),
+    (r"(?<=shared::cta;\n)    bar\.warp\.sync -1;\n", "", {"warp-sync-missing"}),
+])
+def test_every_part_of_the_move_is_needed(old, new, codes):
+    """One lane's arrival speaks for 32 lanes' stores, to be read by the asynchronous proxy."""
+    kernel = shifted(136, 96, 190)
+    text, count = re.subn(old, new, kernel.ptx)
+    assert count
+    run = mmalab.emulate(replace(kernel, ptx=text), arguments(kernel), target="sm_90a")
+    assert {finding.code for finding in run.findings} == codes
+
+
+def test_aligned_rows_stay_where_they_are():
+    """Where rows are multiples of 16 bytes there is nothing to shift."""
+    assert shifted(136, 96, 104).facts["copy"] == "tma"
+
+
+@pytest.mark.parametrize(("make", "words"), [
+    (lambda: shifted(128, 64, 35, "s8"), "k=35: lines are shifted by words and half words"),
+    (lambda: shifted(129, 64, 36), "m=129, n=64, k=36: tensor maps of rows"),
+    (lambda: shifted(128, 66, 38), "count 4 of them at a time"),
+    (lambda: shifted(128, 64, 38, store="permuted"), "a tensor map of 4 phases has no dimensions"),
+    (lambda: shifted(128, 64, 36, stages=2), "stages=2, flight=1, k=36: a line ends in the next"),
+    (lambda: shifted(128, 64, 36, schedule="pingpong"), "groups that share tiles"),
+])
+def test_what_cannot_be_shifted(make, words):
+    """Odd bytes, and rows that do not fill the phases."""
+    with pytest.raises(UsageError, match=words):
+        make()
