@@ -25,7 +25,7 @@ from mmalab.kernels.sm80_mma.carried import FragmentSets, Write
 from mmalab.kernels.sm80_mma.maps import maps_of
 from mmalab.kernels.sm80_mma.operand import Fragments
 from mmalab.kernels.sm80_mma.problem import DEAL, Problem
-from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
+from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor, wait
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Immediate, Register
 
@@ -142,7 +142,8 @@ class Fed:
     def _arrived(self) -> None:
         """The cursor's slice is there: note its stage, and its place behind the first."""
         b = self.b
-        full = self.cursor.wait_full()
+        full = self.cursor.full()
+        wait(b, full, self.cursor.parity)
         b.add("u32", full, self.barriers.empty_at, out=self.held)
         b.mul_lo("u32", self.cursor.stage, self.problem.tile.stage_bytes, out=self.offset)
         self.cursor.advance()
