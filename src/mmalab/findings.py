@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-__all__ = ["CODES", "Finding", "Severity", "Where", "verdict"]
+__all__ = ["CODES", "Finding", "Severity", "Where", "summary", "verdict"]
 
 Severity = Literal["error", "warning", "note"]
 
@@ -63,6 +63,18 @@ def verdict(findings: list[Finding], *, strict: bool = False) -> Literal["clean"
     """``findings`` when any finding is an error (or, with `strict`, a warning)."""
     bad = {"error", "warning"} if strict else {"error"}
     return "findings" if any(f.severity in bad for f in findings) else "clean"
+
+
+def summary(findings: list[Finding], *, strict: bool = False) -> str:
+    """The verdict with counts: ``clean``, ``clean (no errors, 1 warning)``."""
+    judged = verdict(findings, strict=strict)
+    if not findings:
+        return judged
+    counts = {severity: sum(f.severity == severity for f in findings)
+              for severity in ("error", "warning", "note")}
+    return f"{judged} (" + ", ".join(
+        f"{count or 'no'} {severity}{'' if count == 1 else 's'}"
+        for severity, count in counts.items() if count or severity == "error") + ")"
 
 
 #: Every code that a check or a run can report, with one sentence of meaning.
@@ -132,6 +144,8 @@ CODES: dict[str, str] = {
     # values
     "sparse-metadata": "sparse metadata holds an undefined selection",
     "illegal-value": "an operand value met at run time is outside what the instruction allows",
+    # timing
+    "schedule-dependent": "an output depends on when copies and products in flight happen",
     # progress
     "deadlock": "nothing can run and nothing is pending",
     "trap": "the kernel executed trap",

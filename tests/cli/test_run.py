@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mutants.hopper_snippets import START, bulk, expect, init, text, wait
 
 TWICE = """.version 8.0
 .target sm_80
@@ -100,3 +101,21 @@ def test_step_limit(mmalab, folder: Path) -> None:
 def test_wrong_use(mmalab, folder: Path, words: list[str]) -> None:
     """A bad launch, a parameter too many, an unknown entry: exit 2."""
     assert call(mmalab, *words).code == 2
+
+
+def test_several_schedules_in_one_command(mmalab, folder: Path) -> None:
+    """A missing wait changes the output under `lazy`: exit 1 and who, where, which values."""
+    data, zero = np.arange(1, 129, dtype=np.uint32), "st.shared.b32 [%r1], 0;"
+    np.save("data.npy", data)
+    body = (f"shl.b32 %r1, %t, 2; add.u32 %r1, %r1, %s; {zero} fence.proxy.async.shared::cta;"
+            " bar.sync 0;\n" + init(1) + START + expect(0, 512) + bulk(512) + "{}"
+            "ld.shared.b32 %r2, [%r1]; mul.wide.u32 %rd0, %t, 4; add.u64 %rd0, %rd0, %g1;\n"
+            "st.global.b32 [%rd0], %r2;\n")
+    for step, code, last in (("", 1, "findings (2 errors, 1 warning)"), (wait(0, 0), 0, "clean")):
+        Path("k.ptx").write_text(text(body.replace("{}", step), [data, data]))
+        answer = mmalab("run", "k.ptx", "--block", "128", "--arg", "in:data.npy", "--arg",
+                        "out:128:u32:y.npy", "--schedule", "eager,lazy")
+        assert answer.code == code
+        assert ("128 of 128 elements of argument 1 depend on the schedule, first [0]: 1 under"
+                " eager; 0 under lazy" in answer.out) == bool(code)
+        assert answer.out.splitlines()[-1] == f"verdict: {last}"

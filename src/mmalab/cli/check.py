@@ -9,7 +9,7 @@ import typer
 
 from mmalab.cli.output import Json, print_json, read_text, say, table
 from mmalab.errors import UsageError
-from mmalab.findings import CODES, verdict
+from mmalab.findings import CODES, summary, verdict
 
 __all__ = ["check"]
 
@@ -41,6 +41,6 @@ def check(
         print_json({"verdict": judged, "findings": [finding.as_dict() for finding in found],
                     "counters": {}, "fidelity": {}, "deadlock": None})
     else:
-        say(*map(str, found), f"{file}: {judged}, {len(found)} findings")
+        say(*map(str, found), f"{file}: {summary(found, strict=strict)}")
     if judged == "findings":
         raise typer.Exit(1)

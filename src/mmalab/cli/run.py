@@ -10,7 +10,7 @@ import typer
 
 from mmalab.cli.numbers import extent
 from mmalab.cli.output import Json, print_json, read_text, say
-from mmalab.findings import verdict
+from mmalab.findings import summary, verdict
 
 __all__ = ["run"]
 
@@ -31,7 +31,9 @@ def run(
              "files u8 words")] = None,
     target: Annotated[str | None, typer.Option(help="whose arithmetic; the module's own")] = None,
     numerics: Annotated[str, typer.Option(help="exact or fast")] = "exact",
-    schedule: Annotated[str, typer.Option(help="eager, lazy, or a seed")] = "eager",
+    schedule: Annotated[str, typer.Option(
+        help="eager, lazy, or a seed; several (eager,lazy,1) run one after the other, their outputs"
+             " are compared and those of the first written")] = "eager",
     sanitize: Annotated[bool, typer.Option(help="check order and protocols")] = True,
     max_steps: Annotated[int | None, typer.Option(help="warp instructions at most")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="warnings are findings too")] = False,
@@ -59,7 +61,7 @@ def run(
     if json:
         print_json(done.as_dict() | {"verdict": judged})
     else:
-        _print(done, judged, sanitized=sanitize)
+        _print(done, strict=strict, sanitized=sanitize)
     if judged == "findings":
         raise typer.Exit(1)
 
@@ -101,7 +103,7 @@ def _deadlock_lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"    ... {report['count']} groups of lanes wait"
 
 
-def _print(done: Any, judged: str, *, sanitized: bool) -> None:
+def _print(done: Any, *, strict: bool, sanitized: bool) -> None:
     for finding in done.findings[:_SHOWN]:
         say(str(finding))
         if finding.code != "deadlock":  # told below, once
@@ -119,6 +121,5 @@ def _print(done: Any, judged: str, *, sanitized: bool) -> None:
     inexact = {form: why for form, why in done.fidelity.items() if why != "exact"}
     say(f"fidelity: {len(done.fidelity) - len(inexact)} forms exact"
         + "".join(f"\n    {form}: {why}" for form, why in inexact.items()))
-    warnings = sum(finding.severity == "warning" for finding in done.findings)
-    words = f"verdict: {judged}" + (f", {warnings} warnings" if warnings else "")
+    words = f"verdict: {summary(done.findings, strict=strict)}"
     say(words if sanitized else f"{words} (order and initialisation not checked)")

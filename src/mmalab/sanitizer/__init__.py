@@ -17,11 +17,13 @@ barriers, warps     CTA barriers; lane masks, collectives, colliding lanes
 copies, cpasync     groups of cp.async; their agent
 mbarrier, phases    mbarriers; one object. `protocol` is the rules of use, `unchecked` static
 bulk, wgmma         bulk and tensor copies; products, their registers
+warpgroups          what the four warps of a warpgroup must execute alike
 cluster_barrier     barrier.cluster; `lifetime` is shared memory of CTAs that start and exit
 uninitialised       bytes read before they were written
 world, model, run   what the rules share; the listener; a run under the exact model
 families            pairs that lack the same edge, told once
 quick               `emulate`: the race filter first, the exact model where it has doubts
+schedules, saved    outputs that differ between schedules; arrays put back between runs
 ==================  ==============================================================================
 """
 

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from mmalab.emulator import Run
 from mmalab.emulator import emulate as run_machine
-from mmalab.emulator.arguments import memory_of
 from mmalab.emulator.events import Listener
 from mmalab.emulator.interpret import Interpreter
 from mmalab.emulator.machine import Machine
@@ -33,6 +32,8 @@ from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
 from mmalab.sanitizer.legality import refuse_ill_formed
 from mmalab.sanitizer.run import emulate as exact_run
+from mmalab.sanitizer.saved import Saved
+from mmalab.sanitizer.schedules import Schedule, compare, several
 
 __all__ = ["emulate"]
 
@@ -47,7 +48,7 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
             grid: Extent | None = None, block: Extent | None = None,
             cluster: Extent | None = None, dynamic_shared: int | None = None,
             target: str | None = None, numerics: str = "exact",
-            schedule: str | int = "eager", sanitize: bool = True, max_steps: int | None = None,
+            schedule: Schedule = "eager", sanitize: bool = True, max_steps: int | None = None,
             listeners: Sequence[Callable[[Program, LaunchShape], Listener]] = ()) -> Run:
     """Execute a kernel on the CPU; arrays among `args` are read and written in place.
 
@@ -57,7 +58,8 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
         entry, grid, block, cluster, dynamic_shared: the launch; a Kernel brings its own.
         target: whose tensor-core arithmetic, "sm_90" ...; the module's own target if not given.
         numerics: "exact", or "fast" (float32 products and sums, as the fidelity then says).
-        schedule: when asynchronous operations complete: "eager", "lazy", or a seed.
+        schedule: when asynchronous operations complete: "eager", "lazy", or a seed; a list of
+            them ("eager,lazy,1") compares the outputs, and those of the first stay.
         sanitize: check order and protocols; findings are sorted by severity, then by place.
         max_steps: warp instructions after which LimitExceeded is raised.
         listeners: factories of further listeners; the run then goes through the exact model.
@@ -74,16 +76,23 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
         "schedule": schedule, "max_steps": max_steps,
     }
     args = arguments(args)
+    schedules = several(schedule)
+    if schedules is not None:
+        return compare(
+            args, schedules,
+            lambda one: emulate(kernel, args, **{**launch, "schedule": one}, sanitize=sanitize,
+                                listeners=listeners),
+            lambda one, **look: run_machine(kernel, args, **{**launch, "schedule": one}, **look))
     if not sanitize:
         return run_machine(kernel, args, **launch, sanitize=False, executor=run_threaded)
     if listeners or schedule != "eager":
         return exact_run(kernel, args, **launch, listeners=listeners)
-    saved = _Saved(args)
+    saved = Saved(args)
     watch = _Watch()
     first = run_machine(kernel, args, **launch, sanitize=False, executor=watch)
     if not watch.doubts and not first.findings:
         return first
-    outputs = _Saved(args)
+    outputs = Saved(args)
     saved.restore()
     ctas = watch.closer_look(first)
     if ctas is None:
@@ -142,16 +151,3 @@ def _joined(first: Run, second: Run, ctas: Sequence[int]) -> Run:
     shown = ", ".join(map(str, ctas[:8])) + (" ..." if len(ctas) > 8 else "")
     note = f"approximate: order checked exactly in CTAs {shown} only, by the filter elsewhere"
     return replace(first, findings=findings, fidelity={**first.fidelity, "sanitizer": note})
-
-
-class _Saved:
-    """Copies of the arrays among the arguments, those behind tensor maps too."""
-
-    def __init__(self, args: Sequence[Any]) -> None:
-        self._arrays = [array for value in args for array in memory_of(value)]
-        self._copies = [a.copy() for a in self._arrays]
-
-    def restore(self) -> None:
-        """Put the contents back."""
-        for array, copy in zip(self._arrays, self._copies, strict=True):
-            array[...] = copy
