@@ -67,9 +67,11 @@ class Cursor:
         """The address of the stage's full barrier; its empty one lies `empty_at` behind."""
         return self.b.mad_lo("u32", self.stage, 8, self.barriers.base)
 
-    def wait_full(self) -> None:
-        """Wait for the stage's bytes."""
-        wait(self.b, self.full(), self.parity)
+    def wait_full(self) -> Register:
+        """Wait for the stage's bytes; gives the barrier's address."""
+        address = self.full()
+        wait(self.b, address, self.parity)
+        return address
 
     def wait_ready(self) -> None:
         """Wait for those who work on the stage's bytes."""
