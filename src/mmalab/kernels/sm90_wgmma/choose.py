@@ -113,7 +113,7 @@ class Wanted:
 
     def _store(self, plan: Plan) -> str:
         size = isa.type_bits(self.out) // 8
-        if not self.gathered and gcd(self.n, plan.tile[1] // plan.cluster[0]) % 16 == 0:
+        if not self.gathered and gcd(self.n, plan.tile[1]) % 16 == 0:
             return "permuted"
         if size != 2 or self.n % 8 or plan.tile[1] % 16:
             return "direct"

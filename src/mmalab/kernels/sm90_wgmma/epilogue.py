@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from mmalab.kernels.placement import emit_layout
-from mmalab.kernels.sm90_wgmma.maps import panel_columns
+from mmalab.kernels.sm90_wgmma.maps import eight, panel_columns
 from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import GROUP
 from mmalab.kernels.sm90_wgmma.problem import Problem
@@ -71,9 +71,13 @@ class _Run:
 
 def _runs(problem: Problem) -> tuple[int, list[_Run]]:
     """How many neighbours a thread of the quad is apart from the next, and all its runs."""
-    deal = problem.deal if problem.plan.store == "permuted" else 8
+    if problem.plan.store != "permuted":
+        return 2, [_Run(at, ((at // 8, 0), (at // 8, 1)))
+                   for at in range(0, problem.plan.tile[1], 8)]
+    deal = problem.deal
     return deal // 4, [
-        _Run(at, tuple((at // 8 + j, b) for j in range(deal // 8) for b in (0, 1)))
+        _Run(at, tuple((eight(problem, at // deal, j), b) for j in range(deal // 8)
+                       for b in (0, 1)))
         for at in range(0, problem.plan.tile[1], deal)]
 
 

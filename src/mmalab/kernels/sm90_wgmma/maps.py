@@ -11,6 +11,10 @@ every eight, holds eight neighbours of C::
     dims    (K, 2, 4, 4, N / 32)     innermost first: k, b, t, j, and the 32 columns
     strides (   1, 8, 2, 32) lines
 
+Two CTAs that share B copy one half of its columns each. Where that is no multiple of 32 each takes
+two of the four j instead, of all 32: then the eight of wgmma's columns that hold j = 2 begin behind
+all those of j = 0 and 1 (see `eight`).
+
 Where lines are `shifted` (see there), the first of a map's strides is a multiple of 16 bytes and
 so up to 14 bytes shorter than a line, and maps end behind the longest shift.
 """
@@ -28,7 +32,7 @@ from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.tensormap.tensor_map import TensorMap
 
-__all__ = ["MapShape", "maps_of", "panel_columns", "prepare"]
+__all__ = ["MapShape", "eight", "maps_of", "panel_columns", "prepare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,13 @@ def panel_columns(problem: Problem) -> int:
     columns = problem.plan.tile[1]
     most = SLICE // problem.out_bytes
     return next(size for size in (most, most // 2, most // 4) if columns % size == 0)
+
+
+def eight(problem: Problem, block: int, j: int) -> int:
+    """Which eight of wgmma's columns hold the j-th pairs of the block-th dealt columns."""
+    each = problem.deal // 8 // problem.dealt_in
+    part, within = divmod(j, each)
+    return part * (problem.plan.tile[1] // 8 // problem.dealt_in) + block * each + within
 
 
 def maps_of(problem: Problem) -> dict[str, MapShape]:
@@ -96,13 +107,13 @@ def _operand(problem: Problem, lines: int, box_lines: int) -> MapShape:
 
 
 def _dealt(problem: Problem, box_lines: int) -> MapShape:
-    pitch, deal = problem.row_pitch, problem.deal
+    pitch, deal, shared = problem.row_pitch, problem.deal, problem.dealt_in
     each = deal // 4
     apart = problem.pitch if problem.shifted else pitch
     return MapShape(
         _words(problem), (problem.row_values, 2, 4, each // 2, problem.lines[1] // deal),
         (pitch, each * apart, 2 * apart, deal * apart),
-        (problem.values, 2, 4, each // 2, box_lines // deal), "128B", deal)
+        (problem.values, 2, 4, each // 2 // shared, box_lines * shared // deal), "128B", deal)
 
 
 def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:

@@ -148,7 +148,7 @@ class Problem:
                                  "bytes, and columns leave 16 at a time", legal="store='direct'",
                                  where=_WHERE)
 
-        if self.plan.store == "permuted" and self.plan.tile[1] // self.plan.cluster[0] % self.deal:
+        if self.deal // 8 % self.dealt_in:
             raise UsageError(f"{self.plan.tile[1]} columns in {self.plan.cluster[0]} parts",
                              f"store 'permuted' deals out {self.deal} columns at a time",
                              legal="store='staged' or another cluster", where=_WHERE)
@@ -213,8 +213,13 @@ class Problem:
     @property
     def deal(self) -> int:
         """Columns that are dealt out at a time: four threads hold 16 (or 8) bytes of each row."""
-        part = self.plan.tile[1] // self.plan.cluster[0]
-        return 32 if self.out_bytes == 2 and self.n % 32 == part % 32 == 0 else 16
+        return 32 if self.out_bytes == 2 and self.n % 32 == self.plan.tile[1] % 32 == 0 else 16
+
+    @property
+    def dealt_in(self) -> int:
+        """CTAs that copy a share of every `deal` columns each; 1: all of them at a time."""
+        columns, parts = self.plan.tile[1], self.plan.cluster[0]
+        return parts if self.plan.store == "permuted" and columns // parts % self.deal else 1
 
     @property
     def pitch(self) -> int:

@@ -19,6 +19,8 @@ from mmalab.ptx.nodes import Immediate, Register
 
 __all__ = ["Producer"]
 
+_At = Register | Immediate
+
 
 class Producer:
     """Fills stages for one tile after the other."""
@@ -46,9 +48,9 @@ class Producer:
             b.emit("mbarrier.arrive.expect_tx.shared::cta.b64", b.sink, b.at(full),
                    plan.stage_bytes)
             stage = b.mad_lo("u32", self.cursor.stage, plan.stage_bytes, self.shared)
-            for operand, (line, part) in zip(operands, places, strict=True):
+            for operand, (corner, part) in zip(operands, places, strict=True):
                 to = b.add("u32", stage, part) if part is not None else stage
-                self._copy(operand, to, at, line, full)
+                self._copy(operand, to, [at, *corner], full)
             b.add("u32", at, problem.values, out=at)
             self.cursor.advance()
 
@@ -60,20 +62,23 @@ class Producer:
         expert = b.ld("global.u32", b.at(b.mad_wide("u32", block, 4, self.experts)))
         return b.mad_lo("u32", expert, n, place.n)
 
-    def _part(self, operand: _Operand, first: Register) -> tuple[Register, Register | None]:
-        """The last coordinate of this CTA's copies, and where they begin in the stage."""
+    def _part(self, operand: _Operand, first: Register) -> tuple[list[_At], Register | None]:
+        """Where this CTA's copies begin: coordinates behind the first, and bytes in the stage."""
         b, line = self.b, first
-        unit = self.shapes[operand.name].lines
+        shape, unit = self.shapes[operand.name], self.shapes[operand.name].lines
         if unit > 1:
             line = b.div("u32", first, unit)
+        corner: list[_At] = [Immediate(0, "0")] * (shape.rank - 2)
         if operand.copies == 1 or self.rank is None:
-            return line, None
+            return [*corner, line], None
         part = operand.lines // operand.copies
-        return (b.mad_lo("u32", self.rank, part // unit, line),
-                b.mul_lo("u32", self.rank, part * SLICE))
+        if operand.name == "b" and self.problem.dealt_in > 1:
+            corner[-1] = b.mul_lo("u32", self.rank, shape.box[-2])
+        else:
+            line = b.mad_lo("u32", self.rank, part // unit, line)
+        return [*corner, line], b.mul_lo("u32", self.rank, part * SLICE)
 
-    def _copy(self, operand: _Operand, to: Register, at: Register, line: Register,
-              full: Register) -> None:
+    def _copy(self, operand: _Operand, to: Register, corner: list[_At], full: Register) -> None:
         b, shape = self.b, self.shapes[operand.name]
         opcode = (f"cp.async.bulk.tensor.{shape.rank}d.shared::cluster.global.tile"
                   ".mbarrier::complete_tx::bytes")
@@ -81,8 +86,6 @@ class Producer:
         if operand.copies > 1:
             opcode += ".multicast::cluster"
             mask = [b.mov("b16", (1 << operand.copies) - 1)]
-        zeros: list[Register | Immediate] = [Immediate(0, "0")] * (shape.rank - 2)
-        corner = [at, *zeros, line]
         b.emit(opcode, b.at(to, operand.offset),
                b.at(self.addresses[operand.name], coordinates=corner), b.at(full), *mask)
 
