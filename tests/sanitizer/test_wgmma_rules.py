@@ -111,13 +111,13 @@ def test_without_any_fence_all_registers_count_as_touched():
     assert s.codes() == ["missing-wgmma-fence"]
 
 
-def test_an_accumulator_that_is_dropped_is_a_warning():
+def test_an_accumulator_that_is_dropped_is_a_note():
     """scale-d is false: the zeroes that a compiler sank below the fence are not read."""
     s = filled()
     s.registers(0, writes=(0, 1))
     s.wgmma(*ALL, reads_d=False)
     assert s.codes() == ["missing-wgmma-fence"]
-    assert s.severity("missing-wgmma-fence") == "warning"
+    assert s.severity("missing-wgmma-fence") == "note"
 
 
 def test_a_result_that_was_read_is_no_dropped_accumulator():

@@ -65,9 +65,13 @@ _OFFSET = (1 << 24) - 1
 
 
 class HappensBefore:
-    """Listens to one run; :meth:`findings` says what was not ordered or not allowed."""
+    """Listens to one run; :meth:`findings` says what was not ordered or not allowed.
 
-    def __init__(self, program: Program, launch: LaunchShape) -> None:
+    Fences for shared memory alone (.sync_restrict) count for all memory, or with `restricted` false
+    for none: a run that has some asks one model about shared and another about global memory.
+    """
+
+    def __init__(self, program: Program, launch: LaunchShape, *, restricted: bool = True) -> None:
         world = self._world = World(program, launch)
         queues, groups, agents = CopyQueues(), Groups(), Agents(world.warps)
         words = AsyncWords(world, groups)
@@ -77,7 +81,7 @@ class HappensBefore:
         sweeps = Sweeps(world, judge)
         self._proxies = ProxyFences(world)
         sweeps.map_known = self._proxies.map_known
-        self._publications = Publications(world)
+        self._publications = Publications(world, restricted=restricted)
         self._copies = CpAsyncRule(world, self._races, queues)
         self._mbarriers = Mbarriers(world, self._races, sweeps, agents, queues)
         judge.published, words.delivered = self._mbarriers.published, self._mbarriers.delivered

@@ -93,8 +93,10 @@ _NOTHING = _Publication({}, Knowledge())
 class Publications:
     """The publications of all words, and the objects of fence.sc."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, restricted: bool = True) -> None:
         self._world = world
+        #: Whether fences for shared memory alone (.sync_restrict) count.
+        self._restricted = restricted
         #: (owner CTA or -1 for global) -> word address -> publications
         self._words: dict[int, dict[int, _Word]] = {}
         self._fences: dict[tuple[Level, int], Knowledge] = {}
@@ -151,11 +153,9 @@ class Publications:
                 distance=self._world.distance(how.cta, event.cta)))
 
     def fence(self, event: Fence) -> None:
-        """fence and membar of the generic proxy.
-
-        A form that is limited to shared memory (.sync_restrict) counts for global memory as well:
-        there an order may be taken for granted, never found missing.
-        """
+        """fence and membar of the generic proxy."""
+        if event.restrict and not self._restricted:
+            return
         clock = self._world.clock(event.cta, event.warp)
         level = level_of(event.scope)
         sc = event.semantics == "sc"

@@ -15,7 +15,7 @@ from mmalab.emulator import Run
 from mmalab.emulator import emulate as run_machine
 from mmalab.emulator.events import Event, Listener
 from mmalab.emulator.machine import Machine
-from mmalab.emulator.program import Program
+from mmalab.emulator.program import Program, Site
 from mmalab.emulator.state import LaunchShape
 from mmalab.findings import Finding
 from mmalab.ptx.kernel import Kernel
@@ -35,10 +35,11 @@ _RANK = {"error": 0, "warning": 1, "note": 2}
 class _Ear:
     """Passes events on to the model, whose findings are fetched and merged here."""
 
-    model: HappensBefore
+    models: Sequence[HappensBefore]
 
     def on(self, event: Event) -> None:
-        self.model.on(event)
+        for model in self.models:
+            model.on(event)
 
 
 def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | None = None,
@@ -71,7 +72,9 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
 
     def listen(program: Program, launch: LaunchShape) -> Listener:
         models.append(HappensBefore(program, launch))
-        return _Ear(models[0])
+        if any(_for_shared_memory(site) for site in program.sites):
+            models.append(HappensBefore(program, launch, restricted=False))
+        return _Ear(models)
 
     run = run_machine(
         kernel, args, entry=entry, grid=grid, block=block, cluster=cluster,
@@ -79,8 +82,23 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
         sanitize=sanitize, max_steps=max_steps, executor=executor,
         listeners=(listen, *listeners) if sanitize else listeners)
     own = models[0].findings() if models else []
-    early = models[0].lines_in_races() if models else frozenset()
+    known = {(f.code, f.where.line) for f in own}
+    own += [f for model in models[1:] for f in model.findings()
+            if _about_global(f) and (f.code, f.where.line) not in known]
+    early = frozenset[int]().union(*(model.lines_in_races() for model in models))
     return replace(run, findings=folded(merged(run.findings, own, early)))
+
+
+def _for_shared_memory(site: Site) -> bool:
+    """Whether the instruction is a fence that orders accesses to shared memory alone."""
+    modifiers = site.form.modifiers
+    return "sync_restrict" in modifiers and "proxykind" not in modifiers
+
+
+def _about_global(finding: Finding) -> bool:
+    """Whether the finding is about two accesses to global memory."""
+    later = (finding.witness or {}).get("later")
+    return isinstance(later, dict) and later.get("space") == "global"
 
 
 def merged(machine: Sequence[Finding], model: Sequence[Finding], early: frozenset[int],

@@ -16,8 +16,8 @@ Registers of one warp, for ``wgmma D, A, [B]``::
 A wgmma on registers that were touched since the last fence, or that fly with another shape, is
 ``missing-wgmma-fence``. ptxas often inserts what is missing; the PTX is undefined all the same
 (decision G2). Where the product drops the old D (scale-d is false) and nobody has read a result
-from it since the fence, as when a compiler sank the zeroes of an accumulator below the fence, it is
-a warning.
+from it since the fence, it is a note: nvcc sinks the zeroes of an accumulator below the fence of a
+right program, and ptxas makes the same code of both orders.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class WgmmaRule:
                     dropped = (registers.fenced and not event.reads_d
                                and registers.drained.isdisjoint(event.d))
                     self._unfenced(event, "D", "were touched since the last wgmma.fence",
-                                   "warning" if dropped else "error")
+                                   "note" if dropped else "error")
                     return
             elif flying.accumulator and flying.shape != event.shape:
                 self._unfenced(event, "D", f"still belong to {self._world.named(flying.site)}, a "
