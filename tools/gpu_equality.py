@@ -1,25 +1,36 @@
-"""Compare every rung of the ladder on a GPU with the emulator, bit for bit.
+"""Compare whole products on a GPU with the emulator, bit for bit, in two steps.
 
-    PYTHONPATH=src python tools/gpu_equality.py --out records/h200/equality.json
+    PYTHONPATH=src python tools/gpu_equality.py launch vectors/h200/products.npz   # has the GPU
+    PYTHONPATH=src python tools/gpu_equality.py compare vectors/h200/products.npz \
+        --out records/h200/equality.json                                           # needs none
 
-Each kernel runs at each size on two input mixes, on the device and in ``mmalab.emulate`` with the
-device's arithmetic: `normal`, and `bits`, random bit patterns. Those of every eighth row of A and B
-are any pattern, NaN and Inf included; the others are below 2 in magnitude, with every exponent down
-to the subnormals, so that long sums stay numbers. Inputs are fresh (the seed is printed and
-recorded), outputs begin as 0xFF bytes. The record names device, driver, clock, compiler and
-command, and for each case how many outputs differ; a case that could not run says why. Exit code 0:
-every case ran and no output differs.
+The first step runs every rung of both ladders, and kernels that no rung is like (few rows, batches,
+experts, scales, rows of any alignment, many tiles for one CTA), and keeps for each case what the
+chip wrote: the SHA-256 of all words, and 64 of them. The second step makes the same inputs again,
+emulates with the chip's arithmetic, and writes the record: for each case how many outputs there
+are, and whether any differs. The vectors stay, and a test replays them.
+
+Inputs are a function of the seed and the case's name, in four mixes: `normal`; `bits`, random bit
+patterns, where every eighth row of A and B is any pattern, NaN and Inf included, and the others are
+below 2 in magnitude with every exponent down to the subnormals, so that long sums stay numbers;
+`far`, exponents 40 apart; `cancel`, one magnitude with both signs. Outputs begin as 0xFF bytes.
+Exit code 0: every case ran, and none differs.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
+import hashlib
 import json
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,123 +39,292 @@ from numpy.typing import NDArray
 
 import mmalab
 from mmalab import formats
-from mmalab.device import info, sm_clock
-from mmalab.kernels import ladder, sm80_mma
+from mmalab.device import info
+from mmalab.errors import MmalabError
+from mmalab.kernels import ladder, sm80_mma, sm90_wgmma
 from mmalab.kernels.arguments import words_of
+from mmalab.kernels.sm90_wgmma import Plan
 from mmalab.ptx.kernel import Kernel, Param
 
-SIZES = ((256, 256, 256), (264, 136, 72), (1024, 1024, 1024))
-MIXES = ("normal", "bits")
+MIXES = ("normal", "bits", "far", "cancel")
+#: Sizes of a rung with the mixes of each: inside one tile, edges everywhere, many tiles.
+SIZES = {
+    "sm80_mma": {(256, 256, 256): MIXES[:2], (264, 136, 72): MIXES, (1024, 1024, 1024): MIXES[:2]},
+    "sm90_wgmma": {(96, 80, 1616): MIXES[:2], (400, 464, 400): MIXES,
+                   (1024, 1024, 1024): MIXES[:2]},
+}
+#: The textbook kernel has no edges, and the emulator needs minutes for its largest.
+_TEXTBOOK, _LARGEST_TEXTBOOK = 16, 512
+#: Words of each case that are kept beside the digest.
+SAMPLES = 64
+_gemm, _skinny, _mma = sm90_wgmma.gemm, sm90_wgmma.skinny, sm80_mma.gemm
+_FEW = {"sms": 4}
+
+#: Kernels that no rung is like, by name.
+OTHERS: dict[str, Callable[[], Kernel]] = {
+    "one mma": sm80_mma.one_mma, "one wmma": sm80_mma.one_wmma,
+    **{f"mma, {name}": partial(_mma, 520, 400, 456, **given) for name, given in {
+        "carried 256x128": {"tile": (256, 128), "stages": 4},
+        "carried 128x256 in 128 bytes": {"tile": (128, 256), "span": 128},
+        "fed": {"copy": "tma", "stages": 4, "sms": 2},
+        "fed 128x128": {"copy": "tma", "tile": (128, 128), "sms": 2},
+        "fed in 64 bytes": {"copy": "tma", "tile": (128, 256), "span": 64, "stages": 8, "sms": 2},
+    }.items()},
+    **{f"few rows, M={m} {dtype}{' split ' + str(split) if split > 1 else ''}":
+       partial(_skinny, m, 1000, k, dtype, split=split)
+       for dtype, k in (("bf16", 2056), ("e4m3", 2064)) for m, split in ((1, 1), (4, 2), (16, 4),
+                                                                        (64, 8))},
+    **{f"few rows, M=33 {dtype} to {out}": partial(_skinny, 33, 1001, 1040, dtype, out, split=2)
+       for dtype, out in (("f16", "f32"), ("tf32", "f32"), ("s8", "s32"), ("e5m2", "f16"))},
+    "few rows, weights read early": partial(_skinny, 5, 1000, 4104, overlap="weights", late=3,
+                                            ahead=4, stages=8),
+    "batch of 5": partial(_gemm, 200, 144, 256, batch=5),
+    "batch of 3, e5m2": partial(_gemm, 129, 200, 272, "e5m2", out="f16", batch=3),
+    "5 experts": partial(_gemm, 1024, 272, 320, experts=5),
+    "4 experts, e4m3": partial(_gemm, 640, 256, 512, "e4m3", out="bf16", experts=4),
+    **{f"promoted every {every}": partial(_gemm, 300, 272, 528, "e4m3", promote_every=every)
+       for every in (32, 64, 128)},
+    "promoted, two sets": partial(_gemm, 300, 192, 512, "e4m3", promote_every=64, plan=Plan(
+        (128, 192), 5, (2, 1), part=96, parts=2)),
+    "scaled": partial(_gemm, 300, 272, 512, "e4m3", out="bf16", scaled=True),
+    "scaled, e5m2": partial(_gemm, 256, 384, 640, "e5m2", out="bf16", scaled=True),
+    **{f"gathered, K={k} {dtype}": partial(_gemm, 300, 200, k, dtype)
+       for dtype, k in (("bf16", 836), ("bf16", 838), ("bf16", 837), ("f16", 413), ("e4m3", 1030),
+                        ("s8", 1028), ("tf32", 301))},
+    **{f"padded, K={k}": partial(_gemm, 300, 208, k, plan=Plan(
+        (128, 208), 4, (2, 1), store="staged", copy="padded")) for k in (836, 838, 837)},
+    "f16 sums, odd N": partial(_gemm, 301, 203, 832, "f16", accumulate="f16"),
+    "any columns": partial(_gemm, 301, 203, 832),
+    "e5m2": partial(_gemm, 300, 256, 1040, "e5m2", out="bf16"),
+    "bf16 to f32": partial(_gemm, 300, 256, 520, out="f32"),
+    **{f"16 tiles a CTA, {name}": partial(_gemm, 1024, 2048, 320, plan=plan)
+       for name, plan in {
+           "256x208": Plan((256, 208), 3, (1, 2), **_FEW),
+           "in turns": Plan((128, 192), 5, (2, 1), schedule="pingpong", band=4096, **_FEW),
+           "staged": Plan((128, 256), 3, (2, 1), store="staged", **_FEW),
+           "permuted": Plan((128, 256), 4, (2, 1), **_FEW)}.items()},
+}
 
 
-def main() -> int:
-    """Run the command."""
-    options = _options()
-    seed = options.seed if options.seed is not None else secrets.randbits(32)
-    device = info(options.gpu)
-    if "capability" not in device:
-        print("\n".join(device["problems"].values()), file=sys.stderr)
-        return 2
-    chip = "sm_" + device["capability"].replace(".", "")
-    print(f"{device['name']} ({chip}), seed {seed}", flush=True)
-    start, cases = time.monotonic(), []
-    for kernel, mix in _cases(options.only, options.largest):
-        if time.monotonic() - start > options.budget:
-            case: dict[str, Any] = {"kernel": kernel.name, "mix": mix,
-                                    "problem": f"not run: {options.budget} s were over"}
-        else:
-            rng = np.random.default_rng([seed, len(cases)])
-            case = _case(kernel, mix, rng, chip, options.gpu)
-        cases.append(case)
-        print(json.dumps(case), flush=True)
-    wrong = [c for c in cases if c.get("mismatches") != 0]
-    record = {
-        "what": "ladder of mma.sync kernels on the device and in the emulator, bit for bit",
-        "command": " ".join(["tools/gpu_equality.py", *sys.argv[1:]]),
-        "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"),
-        "device": device, "emulated_target": chip, "mmalab": mmalab.__version__, "seed": seed,
-        "outputs": sum(c.get("outputs", 0) for c in cases),
-        "mismatches": sum(c.get("mismatches", 0) for c in cases),
-        "not_compared": [c["kernel"] for c in cases if "mismatches" not in c],
-        "seconds": round(time.monotonic() - start, 1), "cases": cases,
-    }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(record, indent=1) + "\n")
-    print(f"{record['mismatches']} of {record['outputs']} outputs differ, "
-          f"{len(record['not_compared'])} cases not compared, {record['seconds']} s")
-    return 1 if wrong else 0
+@dataclass(frozen=True)
+class Case:
+    """One kernel on inputs of one mix."""
+
+    name: str
+    mix: str
+    make: Callable[[], Kernel]
+
+    def arguments(self, kernel: Kernel, seed: int) -> list[NDArray[Any]]:
+        """Inputs, and an output of 0xFF bytes."""
+        rng = np.random.default_rng([seed, zlib.crc32(f"{self.name}, {self.mix}".encode())])
+        return [_poisoned(param) if param.role == "out" else _input(param, self.mix, rng, kernel)
+                for param in kernel.params]
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="where the JSON record goes")
-    parser.add_argument("--seed", type=int, help="of the inputs; a fresh one if not given")
-    parser.add_argument("--gpu", type=int, default=0)
-    parser.add_argument("--only", default="", help="part of the names of the rungs to run")
-    parser.add_argument("--largest", type=int, default=1024, help="leave out larger sizes")
-    parser.add_argument("--budget", type=float, default=330,
-                        help="seconds after which no further case is begun")
-    return parser.parse_args()
+def cases() -> Iterator[Case]:
+    """All cases."""
+    for generation, sizes in SIZES.items():
+        for name, factory in ladder(generation).items():
+            for given, mixes in sizes.items():
+                size = given
+                if name == "textbook":
+                    size = tuple(-(-s // _TEXTBOOK) * _TEXTBOOK for s in given)
+                    if max(size) > _LARGEST_TEXTBOOK:
+                        continue
+                title = f"{name} {'x'.join(map(str, size))}"
+                yield from (Case(title, mix, partial(factory, *size)) for mix in mixes)
+    for name, make in OTHERS.items():
+        yield from (Case(name, mix, make) for mix in MIXES)
 
 
-def _cases(only: str, largest: int) -> Iterator[tuple[Kernel, str]]:
-    """Small sizes of all kernels first."""
-    singles = {"one_mma": sm80_mma.one_mma, "one_wmma": sm80_mma.one_wmma}
-    yield from ((make(), mix) for name, make in singles.items() if only in name for mix in MIXES)
-    for m, n, k in SIZES:
-        if max(m, n, k) > largest:
-            continue
-        for name, factory in ladder().items():
-            if only not in name:
-                continue
-            # The textbook kernel has no edges: its sizes are multiples of 16.
-            sizes = (m, n, k) if name != "textbook" else tuple(-(-s // 16) * 16 for s in (m, n, k))
-            kernel = factory(*sizes)
-            yield from ((kernel, mix) for mix in MIXES)
+# --- inputs ---------------------------------------------------------------------------------------
 
-
-def _case(kernel: Kernel, mix: str, rng: np.random.Generator, chip: str,
-          gpu: int) -> dict[str, Any]:
-    args = [_input(param, mix, rng) for param in kernel.params]
-    case: dict[str, Any] = {"kernel": kernel.name, "mix": mix}
-    on_gpu, on_cpu = ([*args[:2], _poisoned(kernel.params[2])] for _ in range(2))
-    try:
-        done = mmalab.launch(kernel, on_gpu, gpu=gpu)
-        case |= {"target": done.target, "compiler": done.compiler,
-                 "milliseconds": round(done.milliseconds, 4), "sm_clock": sm_clock(gpu)}
-        start = time.monotonic()
-        own = "a" if kernel.target.endswith("a") else ""
-        mmalab.emulate(kernel, on_cpu, target=chip + own, sanitize=False)
-        case["emulated_seconds"] = round(time.monotonic() - start, 2)
-    except Exception as failed:  # noqa: BLE001  (the other cases are worth running)
-        return case | {"problem": f"{type(failed).__name__}: {failed}"}
-    got, want = words_of(on_gpu[2]), words_of(on_cpu[2])
-    differ = np.argwhere(got != want)
-    case |= {"outputs": got.size, "mismatches": len(differ)}
-    if len(differ):
-        at = tuple(int(x) for x in differ[0])
-        case["first"] = {"at": at, "gpu": hex(int(got[at])), "emulator": hex(int(want[at]))}
-    return case
-
-
-def _input(param: Param, mix: str, rng: np.random.Generator) -> NDArray[Any]:
-    """Normal values rounded to the type (integers: all equally likely), or random bits."""
+def _input(param: Param, mix: str, rng: np.random.Generator, kernel: Kernel) -> NDArray[Any]:
+    """Values of the mix, rounded to the type; integers are all equally likely."""
     dtype = formats.dtype_of(param.dtype)
+    if param.name == "experts":
+        count = next(p.shape[0] for p in kernel.params if p.name == "b")
+        return np.sort(rng.integers(0, count, param.shape)).astype(dtype)
+    if param.name.endswith("scales"):
+        return (rng.standard_normal(param.shape) * 2.0 ** rng.integers(-8, 9, param.shape)
+                ).astype(dtype)
     words = rng.integers(0, 256, (*param.shape, dtype.itemsize), np.uint8)
     if dtype.kind == "i":
-        return words.view(dtype)[..., 0].copy()
-    if mix == "normal":
-        return rng.standard_normal(param.shape, np.float32).astype(dtype)
-    # In every floating type here the top bit of the exponent stands below the sign.
-    tame = np.arange(param.shape[0]) % 8 != 0
-    words[tame, :, -1] &= 0xBF
-    return words.view(dtype)[..., 0].copy()
+        return np.ascontiguousarray(words.view(dtype)[..., 0])
+    if mix == "bits":
+        # In every floating type here the top bit of the exponent stands below the sign.
+        tame = np.arange(param.shape[-2]) % 8 != 0
+        words[..., tame, :, -1] &= 0xBF
+        return np.ascontiguousarray(words.view(dtype)[..., 0])
+    values = rng.standard_normal(param.shape)
+    if mix == "far":
+        values *= 2.0 ** rng.integers(-20, 21, param.shape)
+    elif mix == "cancel":
+        values = rng.choice((-1.0, 1.0), param.shape) * (
+            1 + rng.integers(0, 4, param.shape) / 1024)
+    most = {"e4m3": 448.0, "e5m2": 57344.0, "f16": 65504.0}.get(param.dtype, 3e38)
+    return np.clip(values, -most, most).astype(np.float32).astype(dtype)
 
 
 def _poisoned(param: Param) -> NDArray[Any]:
     """An output that holds 0xFF bytes before the kernel writes it."""
     dtype = formats.dtype_of(param.dtype)
-    return np.full((*param.shape, dtype.itemsize), 0xFF, np.uint8).view(dtype)[..., 0].copy()
+    words = np.full((*param.shape, dtype.itemsize), 0xFF, np.uint8)
+    return np.ascontiguousarray(words.view(dtype)[..., 0])
+
+
+def digest(*arrays: NDArray[Any]) -> bytes:
+    """SHA-256 of the bytes of arrays."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(np.ascontiguousarray(array).view(np.uint8).tobytes())
+    return found.digest()
+
+
+def kept(output: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
+    """What is kept of an output: the digest of its words, and some of them from all over."""
+    words = np.ascontiguousarray(words_of(output)).ravel()
+    places = np.linspace(0, words.size - 1, SAMPLES).astype(np.int64)
+    return np.frombuffer(digest(words), np.uint8), words[places].astype(np.uint32)
+
+
+# --- on the device --------------------------------------------------------------------------------
+
+def launch(options: argparse.Namespace) -> int:
+    """Run everything on the device and keep what it wrote."""
+    seed = options.seed if options.seed is not None else secrets.randbits(32)
+    device = info(options.gpu)
+    if "capability" not in device:
+        print("\n".join(device["problems"].values()), file=sys.stderr)
+        return 2
+    wanted = [case for case in cases() if options.only in case.name]
+    print(f"{device['name']}, seed {seed}, {len(wanted)} cases", flush=True)
+    start = time.monotonic()
+    with ThreadPoolExecutor(options.threads) as pool:
+        ran = list(pool.map(partial(_launched, seed=seed, options=options, start=start), wanted))
+    rows = [row for row, _ in ran]
+    facts = {
+        "what": "products on the device: digests and samples of what it wrote", "seed": seed,
+        "command": " ".join(["tools/gpu_equality.py", *sys.argv[1:]]),
+        "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"), "device": device,
+        "mmalab": mmalab.__version__, "seconds": round(time.monotonic() - start, 1)}
+    found = [output for _, output in ran]
+    options.vectors.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(
+        options.vectors, facts=np.array(json.dumps(facts)), index=np.array(json.dumps(rows)),
+        digests=np.stack([d for d, _ in found]), samples=np.stack([s for _, s in found]))
+    problems = [row for row in rows if "problem" in row]
+    for row in problems:
+        print(row["name"], row["mix"], row["problem"], flush=True)
+    print(f"{len(rows)} cases, {len(problems)} did not run, {facts['seconds']} s")
+    return 1 if problems else 0
+
+
+def _launched(case: Case, *, seed: int, options: argparse.Namespace, start: float,
+              ) -> tuple[dict[str, Any], tuple[NDArray[Any], NDArray[Any]]]:
+    row: dict[str, Any] = {"name": case.name, "mix": case.mix}
+    nothing = np.zeros(32, np.uint8), np.zeros(SAMPLES, np.uint32)
+    if time.monotonic() - start > options.budget:
+        return row | {"problem": f"{options.budget} s were over"}, nothing
+    try:
+        kernel = case.make()
+        args = case.arguments(kernel, seed)
+        row |= {"kernel": kernel.name, "inputs": digest(*args[:-1]).hex()[:16]}
+        done = mmalab.launch(kernel, args, gpu=options.gpu)
+    except MmalabError as failed:
+        return row | {"problem": f"{type(failed).__name__}: {failed}"}, nothing
+    return row | {"target": done.target, "compiler": done.compiler}, kept(args[-1])
+
+
+# --- anywhere -------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Vectors:
+    """What a device wrote."""
+
+    facts: dict[str, Any]
+    index: list[dict[str, Any]]
+    digests: NDArray[np.uint8]
+    samples: NDArray[np.uint32]
+
+    @classmethod
+    def load(cls, path: Path) -> Vectors:
+        """From the file that `launch` made."""
+        with np.load(path) as file:
+            return cls(json.loads(str(file["facts"])), json.loads(str(file["index"])),
+                       file["digests"], file["samples"])
+
+    def replay(self, case: Case) -> dict[str, Any]:
+        """Emulate a case and compare: its row of the record."""
+        at = next((at for at, row in enumerate(self.index)
+                   if (row["name"], row["mix"]) == (case.name, case.mix)), None)
+        told: dict[str, Any] = {"kernel": case.name, "mix": case.mix}
+        if at is None or "problem" in self.index[at]:
+            return told | {"problem": "not run" if at is None else self.index[at]["problem"]}
+        row, kernel = self.index[at], case.make()
+        args = case.arguments(kernel, self.facts["seed"])
+        if digest(*args[:-1]).hex()[:16] != row["inputs"]:
+            return told | {"problem": "these are not the inputs that the device had"}
+        start = time.monotonic()
+        run = mmalab.emulate(kernel, args, target=row["target"], sanitize=False)
+        told |= {"outputs": args[-1].size, "target": row["target"], "compiler": row["compiler"],
+                 "fidelity": sorted(set(map(str, run.fidelity.values()))),
+                 "emulated_seconds": round(time.monotonic() - start, 2)}
+        ours, some = kept(args[-1])
+        if (ours == self.digests[at]).all():
+            return told | {"mismatches": 0}
+        wrong = np.flatnonzero(some != self.samples[at])
+        return told | {"mismatches": max(1, len(wrong)), "samples": SAMPLES, "first": [
+            {"sample": int(w), "gpu": hex(int(self.samples[at][w])), "emulator": hex(int(some[w]))}
+            for w in wrong[:1]]}
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Emulate every case of the vectors, and write the record."""
+    held, start, rows = Vectors.load(options.vectors), time.monotonic(), []
+    for case in cases():
+        if options.only in case.name:
+            rows.append(held.replay(case))
+            if options.verbose or rows[-1].get("mismatches") != 0:
+                print(json.dumps(rows[-1]), flush=True)
+    wrong = [row for row in rows if row.get("mismatches") != 0]
+    facts = held.facts
+    record = {
+        "what": "both ladders and other products on the device and in the emulator, bit for bit",
+        "command": "PYTHONPATH=src python tools/gpu_equality.py launch vectors/h200/products.npz; "
+                   "PYTHONPATH=src python tools/gpu_equality.py compare vectors/h200/products.npz "
+                   "--out records/h200/equality.json",
+        "date": facts["date"], "device": facts["device"], "mmalab": facts["mmalab"],
+        "seed": facts["seed"], "kernels": len({row["kernel"] for row in rows}),
+        "rungs": sum(len(ladder(generation)) for generation in SIZES),
+        "outputs": sum(row.get("outputs", 0) for row in rows),
+        "mismatches": sum(row.get("mismatches", 0) for row in rows),
+        "not_compared": [row["kernel"] for row in rows if "mismatches" not in row],
+        "seconds": round(time.monotonic() - start, 1), "cases": rows,
+    }
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+    print(f"{record['mismatches']} of {record['outputs']} outputs differ, "
+          f"{len(wrong)} cases wrong or not compared, {record['seconds']} s")
+    return 1 if wrong else 0
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("step", choices=("launch", "compare"))
+    parser.add_argument("vectors", type=Path, help="the .npz of what the device wrote")
+    parser.add_argument("--out", type=Path, help="compare: where the JSON record goes")
+    parser.add_argument("--seed", type=int, help="launch: of the inputs; fresh if not given")
+    parser.add_argument("--gpu", type=int, default=0)
+    parser.add_argument("--only", default="", help="part of the names of the cases")
+    parser.add_argument("--threads", type=int, default=12, help="kernels assembled at once")
+    parser.add_argument("--budget", type=float, default=120,
+                        help="launch: seconds after which no further case is begun")
+    parser.add_argument("--verbose", action="store_true", help="compare: tell every case")
+    options = parser.parse_args()
+    return launch(options) if options.step == "launch" else compare(options)
 
 
 if __name__ == "__main__":

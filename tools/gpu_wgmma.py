@@ -1,6 +1,7 @@
 """Compare every wgmma form on a GPU with the emulator, bit for bit.
 
     PYTHONPATH=src python tools/gpu_wgmma.py --out records/h200/wgmma_equality.json
+    PYTHONPATH=src python tools/gpu_wgmma.py --vectors vectors/h200/wgmma.npz
 
 Each kernel is one instruction (:mod:`mmalab.kernels.one_wgmma`) on four cases: random bit patterns
 (NaN and Inf included), normal numbers, exponents far apart, and numbers of one magnitude that
@@ -8,13 +9,16 @@ cancel. The families: all types at several N, all N of four types, every major a
 operands, tiles with gaps, phases of the swizzle with and without the base offset, sparse products
 with every selector. `probes` are words that the ISA does not define: their differences are recorded
 and are no failure. Inputs are fresh (the seed is printed and recorded), outputs begin as 0xFF
-bytes. `--emulate-only` needs no GPU and compares nothing. Exit code 0: all ran, none differs.
+bytes. `--emulate-only` needs no GPU and compares nothing. With `--vectors` what the device wrote is
+kept instead: the SHA-256 of each case's words, and all words of the narrowest products; a test
+replays them. Exit code 0: all ran, none differs.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
+import hashlib
 import json
 import secrets
 import sys
@@ -54,6 +58,8 @@ EVERY_N = (("f32", "bf16", "bf16", 16, ""), ("f16", "f16", "f16", 16, ""),
            ("f32", "e4m3", "e5m2", 32, ""), ("s32", "s8", "u8", 32, ""))
 SWIZZLES = ("none", "32B", "64B", "128B")
 MIXES = ("bits", "normal", "ladder", "cancel")
+#: Words of a kernel's cases up to which vectors hold them all.
+WHOLE = 2048
 #: Room for A; B begins behind it.
 _B_AT = 16 * 1024
 
@@ -100,6 +106,8 @@ def main() -> int:
         with ThreadPoolExecutor(options.threads) as pool:
             measured = list(pool.map(_launch, runs))
         print(f"launched, {time.monotonic() - start:.1f} s", flush=True)
+    if options.vectors is not None:
+        return _keep(runs, measured, seed, options.vectors)
     cases = [_compare(run, got, late=time.monotonic() - start > options.budget)
              for run, got in zip(runs, measured, strict=True)]
     record = _record(cases, seed, options, time.monotonic() - start)
@@ -113,7 +121,9 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="where the JSON record goes")
+    parser.add_argument("--out", type=Path, default=Path("wgmma_equality.json"),
+                        help="where the JSON record goes")
+    parser.add_argument("--vectors", type=Path, help="keep what the device wrote here, as .npz")
     parser.add_argument("--seed", type=int, help="of the inputs; a fresh one if not given")
     parser.add_argument("--only", default="", help="part of what a kernel is printed as")
     parser.add_argument("--threads", type=int, default=12, help="kernels assembled at once")
@@ -335,6 +345,38 @@ def _compare(run: _Run, got: Any, *, late: bool) -> dict[str, Any]:
                                   strict=True))
         print(json.dumps(case), flush=True)
     return case
+
+
+def digests(words: NDArray[Any]) -> NDArray[np.uint8]:
+    """SHA-256 of each case's bytes."""
+    found = [hashlib.sha256(np.ascontiguousarray(case).tobytes()).digest() for case in words]
+    return np.frombuffer(b"".join(found), np.uint8).reshape(-1, 32)
+
+
+def _keep(runs: list[_Run], measured: list[Any], seed: int, path: Path) -> int:
+    """Write down what the device made of all kernels; 1 where one did not run."""
+    index, whole = [], {}
+    for at, ((setup, _, args), got) in enumerate(zip(runs, measured, strict=True)):
+        row = {"kernel": str(setup), "probe": setup.probe,
+               "inputs": hashlib.sha256(b"".join(a.tobytes() for a in args)).hexdigest()[:16]}
+        if isinstance(got, str):
+            print(row["kernel"], got, flush=True)
+            row["problem"] = got
+        elif got[0].size <= WHOLE:
+            whole[str(at)] = got[0]
+        index.append(row)
+    facts = {"what": "wgmma on the device: digests of what each case wrote, narrow ones whole",
+             "seed": seed, "command": " ".join(["tools/gpu_wgmma.py", *sys.argv[1:]]),
+             "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"), "mixes": MIXES,
+             "device": mmalab.device.info(0), "mmalab": mmalab.__version__}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(
+        path, facts=np.array(json.dumps(facts)), index=np.array(json.dumps(index)),
+        digests=np.stack([np.zeros((len(MIXES), 32), np.uint8) if isinstance(got, str)
+                          else digests(got[0]) for got in measured]), **whole)
+    missing = sum("problem" in row for row in index)
+    print(f"{len(index)} kernels kept, {len(whole)} of them whole, {missing} did not run")
+    return 1 if missing else 0
 
 
 def _record(cases: list[dict[str, Any]], seed: int, options: argparse.Namespace,
