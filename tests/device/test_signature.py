@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from mmalab.device.driver import DriverError
 from mmalab.device.faults import explanation, fault
+from mmalab.device.gpu import Gpu
 from mmalab.device.launch import code_target
 from mmalab.device.signature import read_shape, read_signature
 from mmalab.emulator import lower
 from mmalab.errors import UsageError
 from mmalab.kernels.sm80_mma import gemm
+from mmalab.kernels.sm90_wgmma import skinny
 from mmalab.ptx import parse
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -59,6 +63,30 @@ def test_shape_comes_from_the_call_the_kernel_or_the_text():
                                            "dynamic_shared": 16})
     assert str(given) == ("grid (4, 2, 1) in clusters of (2, 1, 1), block (64, 2, 1), "
                           "16 bytes of dynamic shared memory")
+
+
+def test_attributes_of_a_launch():
+    """Clusters, and kernels that may begin before the one ahead has ended, are told the driver."""
+    driver = SimpleNamespace(
+        CUlaunchConfig=SimpleNamespace,
+        CUlaunchAttribute=lambda: SimpleNamespace(value=SimpleNamespace(
+            clusterDim=SimpleNamespace())),
+        CUlaunchAttributeID=SimpleNamespace(
+            CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION=4,
+            CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION=6))
+    gpu = object.__new__(Gpu)
+    gpu.driver, gpu.stream = driver, SimpleNamespace(handle=0)
+    none = {"grid": None, "block": None, "cluster": None, "dynamic_shared": None}
+
+    def attributes(kernel):
+        config = gpu._config(read_shape(read_signature(parse(kernel.ptx), None), kernel, **none))
+        return {each.id: each.value for each in getattr(config, "attrs", [])}
+
+    assert attributes(skinny(1, 64, 256)) == {}
+    both = attributes(skinny(1, 64, 256, split=2, overlap="launch"))
+    assert (both[4].clusterDim.x, both[4].clusterDim.y, both[4].clusterDim.z) == (2, 1, 1)
+    assert both[6].programmaticStreamSerializationAllowed == 1
+    assert set(both) == {4, 6}
 
 
 REFUSED = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hopper import multiplied
@@ -30,6 +32,32 @@ def test_result_is_the_reference_bit_for_bit(m, n, k, dtype, out, given):
 def test_no_schedule_changes_the_result():
     """Late copies change nothing, and nobody reads sums that a CTA has not laid down."""
     assert multiplied(skinny(9, 70, 392, split=2), schedule="lazy").findings == []
+
+
+@pytest.mark.parametrize("overlap", ["launch", "weights"])
+@pytest.mark.parametrize(("late", "ahead"), [(0, 0), (3, 2), (99, 99)])
+def test_kernels_that_overlap_write_the_same(overlap, late, ahead):
+    """Copies of B ahead of A's, more or fewer than the ring holds; clean under late copies."""
+    for k, given in ((2000, {"split": 2, "stages": 4}), (200, {})):
+        kernel = skinny(17, 130, k, overlap=overlap, late=late, ahead=ahead, **given)
+        assert kernel.programmatic
+        assert multiplied(kernel, schedule="lazy").findings == []
+
+
+def test_nothing_is_written_before_the_kernel_ahead_has_ended():
+    """Who stores C waits, and so does who copies A; B is copied before only where that is asked."""
+    assert "griddepcontrol" not in skinny(4, 64, 4096).ptx
+    for overlap, early in (("launch", set()), ("weights", {"b"})):
+        text = skinny(4, 64, 4096, overlap=overlap).ptx
+        before, _, after = text.partition("griddepcontrol.wait")
+        maps = re.findall(r"cvta.param.u64 (%rd\d+)", before)
+        held = dict(zip(maps, "ab", strict=True))
+        found = [{held[map_] for map_ in re.findall(r"bulk.tensor.*\], \[(%rd\d+), \{", text)}
+                 for text in (before, after)]
+        assert found == [early, {"a", "b"}]
+        assert "launch_dependents" in after
+        assert "st.global" not in before
+        assert "st.global" in after.partition("griddepcontrol.wait")[2]
 
 
 def test_split_adds_in_order_of_k():
@@ -72,6 +100,8 @@ def test_the_chip_is_filled_once(n, expected):
     (lambda: skinny(1, 64, 64, split=2), "split=2: of 1 slices"),
     (lambda: skinny(1, 64, 64, out="s32"), "out='s32': is not what these sums"),
     (lambda: skinny(1, 64, 8192, stages=99), "stages=99: of 9216 bytes"),
+    (lambda: skinny(1, 64, 64, overlap="all"), "overlap='all': is no way"),
+    (lambda: skinny(1, 64, 64, overlap="launch", late=-1), "late=-1: is no number of steps"),
     (lambda: skinny(256, 64, 8192, resident=4, depth=2), "stages=None: of 81920 bytes"),
 ])
 def test_refusals(call, words):

@@ -140,13 +140,21 @@ class Gpu:
         config.blockDimX, config.blockDimY, config.blockDimZ = shape.block
         config.sharedMemBytes = shape.dynamic_shared
         config.hStream = self.stream.handle
+        kinds = self.driver.CUlaunchAttributeID
+        attributes = []
         if shape.cluster != (1, 1, 1):
             attribute = self.driver.CUlaunchAttribute()
-            attribute.id = self.driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            attribute.id = kinds.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
             extent = attribute.value.clusterDim
             extent.x, extent.y, extent.z = shape.cluster
-            config.attrs = [attribute]
-            config.numAttrs = 1
+            attributes.append(attribute)
+        if shape.programmatic:
+            attribute = self.driver.CUlaunchAttribute()
+            attribute.id = kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            attribute.value.programmaticStreamSerializationAllowed = 1
+            attributes.append(attribute)
+        if attributes:
+            config.attrs, config.numAttrs = attributes, len(attributes)
         return config
 
     def wait(self, name: str, pause: float = 0.0, patience: float = PATIENCE_S) -> None:

@@ -43,6 +43,8 @@ class Shape:
     block: Dim3
     cluster: Dim3
     dynamic_shared: int
+    #: Whether it may begin before the kernel ahead on the stream has ended.
+    programmatic: bool = False
 
     def __str__(self) -> str:
         cluster = f" in clusters of {self.cluster}" if self.cluster != (1, 1, 1) else ""
@@ -105,7 +107,8 @@ def read_shape(signature: Signature, kernel: Kernel | None, *, grid: Extent | No
     if dynamic_shared is None:
         dynamic_shared = kernel.dynamic_shared if kernel else 0
     shape = Shape(_three("grid", grid or (kernel.grid if kernel else 1)), _three("block", block),
-                  _three("cluster", cluster), dynamic_shared)
+                  _three("cluster", cluster), dynamic_shared,
+                  programmatic=kernel is not None and kernel.programmatic)
     if signature.required_block not in (None, shape.block):
         raise UsageError(f"block {shape.block}", f"{signature.entry} requires another (.reqntid)",
                          legal=str(signature.required_block), where=_WHERE)

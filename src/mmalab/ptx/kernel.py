@@ -43,6 +43,9 @@ class Kernel:
     target: str
     cluster: Dim3 = (1, 1, 1)
     dynamic_shared: int = 0
+    #: Launched so that it may begin before the kernel ahead on its stream has ended, for which it
+    #: waits by griddepcontrol.wait.
+    programmatic: bool = False
     #: Given the arguments, the exact expected arrays of the "out" parameters, by numerics unit.
     reference: Callable[[Sequence[Any], str], Sequence[Any]] | None = None
     #: Given the arguments, raises UsageError when they do not fit (shape, dtype, strides).

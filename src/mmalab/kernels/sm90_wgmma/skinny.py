@@ -54,10 +54,10 @@ def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, 
         resident: CTAs that an SM should hold at a time.
         overlap: what may begin before the kernel ahead on the stream has ended: "none"; "launch",
             all but reads and writes of memory; "weights": B, which that kernel must not write, is
-            read too, as far as the ring reaches. The next kernel can then begin likewise: give
-            both half of an SM (resident=2).
-        late, ahead: steps of the ring before its end when the next kernel may begin (0: from the
-            start); steps beyond the ring that are brought to L2 meanwhile.
+            read too, as far as the ring reaches. The next kernel can begin likewise where both
+            find room: half of an SM each (resident=2).
+        late: copies of how many steps are left when the next kernel may begin.
+        ahead: steps of B beyond the ring that are brought to L2 before the kernel ahead has ended.
 
     Raises:
         UsageError: sizes or choices that no such kernel has, with the nearest that have.
