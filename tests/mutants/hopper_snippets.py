@@ -10,7 +10,6 @@ eight mbarriers at ``%b``, ``%b + 8`` ...::
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,7 +34,6 @@ mov.u32 %s, s; mov.u32 %b, b; setp.eq.u32 %e, %t, 0; setp.eq.u32 %el, %l, 0;
 PRODUCT = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16"
 #: After the mbarriers' initialisation, in a CTA that is alone.
 START = "fence.mbarrier_init.release.cluster; bar.sync 0;\n"
-_labels = itertools.count()
 
 
 def text(body: str, args: Sequence[Any], attributes: str = "") -> str:
@@ -70,9 +68,8 @@ def init(*counts: int) -> str:
 
 def wait(barrier: int, parity: int | str, semantics: str = "") -> str:
     """Try until the phase of mbarrier number `barrier` with that parity is complete."""
-    label = f"WAIT{next(_labels)}"
-    return (f"{label}: mbarrier.try_wait.parity{semantics}.shared::cta.b64 %p31,"
-            f" [%b+{8 * barrier}], {parity};\n@!%p31 bra {label};\n")
+    return (f"{{ WAIT: mbarrier.try_wait.parity{semantics}.shared::cta.b64 %p31,"
+            f" [%b+{8 * barrier}], {parity}; @!%p31 bra WAIT; }}\n")
 
 
 def expect(barrier: int, size: int, guard: str = "%e") -> str:

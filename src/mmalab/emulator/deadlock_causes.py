@@ -6,13 +6,14 @@ cause           sign
 bytes           all arrivals and all known copies are in, and the announced bytes are others
 registers       setmaxnreg asks for more than the CTA's pool will ever have
 warpgroup       a warp of a warpgroup does not issue its part of a product
+unannounced     bytes came to an mbarrier on which nobody ever arrived
 parity aliased  the phase that the warp was after has passed: its parity came round again
 count           all warps that ever arrived have arrived, or have ended, and more are expected
 initial parity  nobody ever arrived, and the waiting warp has produced nothing yet: a producer's
                 first wait for an empty slot has parity 1, which a fresh mbarrier passes
 phase skipped   a warp waits for a phase and has not waited for the one before: its parity did not
                 flip, or it went on to another slot than the others
-cycle           warps wait for each other, one after the other
+cycle           warps wait for each other, one after the other; or a warp for itself
 no arrival      nobody ever arrived
 ==============  ==================================================================================
 
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmalab.emulator.program import Program
 from mmalab.emulator.state import Status
+from mmalab.isa.form import Form
 
 if TYPE_CHECKING:
     from mmalab.emulator.machine import Machine
@@ -36,11 +38,13 @@ if TYPE_CHECKING:
 __all__ = ["Cause", "causes_of", "named_warps"]
 
 _Entry = dict[str, Any]
-_RANK = ("bytes", "registers", "warpgroup", "parity aliased", "count", "initial parity",
-         "phase skipped", "cycle", "no arrival")
+_RANK = ("bytes", "registers", "warpgroup", "unannounced", "parity aliased", "count",
+         "initial parity", "phase skipped", "cycle", "no arrival")
 #: Instructions that make data, and that use it, for telling a producer from a consumer.
 _MAKES = ("st", "stmatrix", "cp.async", "cp.async.bulk", "cp.async.bulk.tensor", "st.async")
 _USES = ("ld", "ldmatrix", "wgmma.mma_async", "mma.sync")
+#: Instructions that arrive at an mbarrier.
+_ARRIVES = ("mbarrier.arrive", "mbarrier.arrive_drop", "cp.async.mbarrier.arrive")
 #: State spaces of loads and stores that are no part of a ring.
 _ELSEWHERE = ("param", "global", "local", "const")
 _FAR = 4096
@@ -113,6 +117,8 @@ def _of_mbarrier(machine: Machine, waiting: Sequence[_Entry], number: int) -> It
     entry = waiting[number]
     waits = entry["waits_for"]
     where = f"the mbarrier at {waits['address']:#x}"
+    if machine.space.cluster_size > 1:
+        where += f" of CTA {machine.state.where(entry['row'])[0]}"
     if not waits["pending_arrivals"]:
         if waits["pending_bytes"] and waits["carried"] == waits["ever_carried"]:
             yield _bytes(waits, where, number)
@@ -131,6 +137,8 @@ def _of_mbarrier(machine: Machine, waiting: Sequence[_Entry], number: int) -> It
             waits["passed_before"]):
         yield _skipped(machine, entry, number, where)
     if not waits["ever_arrived"]:
+        if waits["pending_bytes"] < 0:
+            yield _unannounced(waits, where, number)
         yield _nobody(machine, waiting, number, where)
     elif all(_ended(machine, one) for one in _absent(waits)):
         yield _count(waits, where, number)
@@ -146,6 +154,15 @@ def _bytes(waits: dict[str, Any], where: str, number: int) -> Cause:
         "bytes", f"{where} was promised {announced} bytes{told} and got {delivered}{came} in "
         f"phase {waits['phase']}", repair, "tx-mismatch", number,
         waits["announce_line"] or waits["arrive_line"])
+
+
+def _unannounced(waits: dict[str, Any], where: str, number: int) -> Cause:
+    delivered = waits["delivered_bytes"]
+    return Cause(
+        "unannounced", f"{where} got {delivered} bytes (line {waits['deliver_line']}) that nobody "
+        "announced, and nobody has ever arrived on it",
+        f"mbarrier.arrive.expect_tx of {delivered} bytes, in each CTA that gets the copy",
+        "tx-mismatch", number, waits["deliver_line"])
 
 
 def _skipped(machine: Machine, entry: _Entry, number: int, where: str) -> Cause:
@@ -189,9 +206,23 @@ def _nobody(machine: Machine, waiting: Sequence[_Entry], number: int, where: str
             f"{_name(machine, entry)} waits with parity {waits['waits_for_parity']} on {where}, on "
             "which nobody has ever arrived, before it produces anything",
             f"the first wait for an empty slot uses parity 1 (line {entry['line']})", entry=number)
-    return Cause("no arrival", f"nobody has ever arrived on {where}",
+    return Cause("no arrival", f"nobody has ever arrived on {where}{_peers(machine, entry)}",
                  f"{waits['pending_arrivals']} arrivals, or a count of those that come",
                  entry=number)
+
+
+def _peers(machine: Machine, entry: _Entry) -> str:
+    """Arrivals on the same mbarrier of other CTAs of the cluster: a rank may be wrong."""
+    space, logs = machine.space, machine.mbarriers.logs
+    own = entry["row"] // machine.shape.warps
+    first = own // space.cluster_size * space.cluster_size
+    found = {cta: sum(logs[index].ever.values())
+             for cta in range(first, first + space.cluster_size)
+             if cta != own and (index := cta * space.shared_stride
+                                + entry["waits_for"]["address"]) in logs}
+    shown = ", ".join(f"{count} on that of CTA {int(machine.state.ctas[cta])}"
+                      for cta, count in found.items() if count)
+    return f", but {shown} at the same offset" if shown else ""
 
 
 def _all_fresh(machine: Machine, waiting: Sequence[_Entry]) -> Iterator[Cause]:
@@ -210,6 +241,22 @@ def _all_fresh(machine: Machine, waiting: Sequence[_Entry]) -> Iterator[Cause]:
 
 def _produces(program: Program, site: int) -> bool:
     """Whether the code behind a wait makes data before it uses any."""
+    for form in _behind(program, site):
+        if form.modifiers.get("space", "") not in _ELSEWHERE or form.family.startswith("cp."):
+            if form.family in _MAKES:
+                return True
+            if form.family in _USES:
+                return False
+    return False
+
+
+def _may_arrive(program: Program, site: int) -> bool:
+    """Whether the code behind a wait arrives at any mbarrier."""
+    return any(form.family in _ARRIVES for form in _behind(program, site))
+
+
+def _behind(program: Program, site: int) -> Iterator[Form]:
+    """The instructions that may follow a site, the near ones first."""
     block_of = {index: block for block in program.blocks
                 for index in range(block.start, block.stop)}
     open_sites, done = deque([site + 1]), set[int]()
@@ -218,18 +265,12 @@ def _produces(program: Program, site: int) -> bool:
         if index in done or index not in block_of:
             continue
         done.add(index)
-        form = program.sites[index].form
-        if form.modifiers.get("space", "") not in _ELSEWHERE or form.family.startswith("cp."):
-            if form.family in _MAKES:
-                return True
-            if form.family in _USES:
-                return False
+        yield program.sites[index].form
         block = block_of[index]
         if index + 1 < block.stop:
             open_sites.append(index + 1)
         else:
             open_sites.extend(program.blocks[k].start for k in block.successors)
-    return False
 
 
 # --- registers and warpgroups ---------------------------------------------------------------------
@@ -297,7 +338,8 @@ def _ended(machine: Machine, one: dict[str, int]) -> bool:
 def _cycle(machine: Machine, waiting: Sequence[_Entry]) -> Iterator[Cause]:
     """The shortest ring of warps that wait for each other, if there is one.
 
-    An mbarrier on which nobody ever arrived may wait for any other warp of the cluster.
+    An mbarrier on which nobody ever arrived may wait for any other warp of the cluster that has
+    an arrival before it.
     """
     standing = {entry["row"]: number for number, entry in enumerate(waiting)
                 if entry["waits_for"]}
@@ -307,7 +349,9 @@ def _cycle(machine: Machine, waiting: Sequence[_Entry]) -> Iterator[Cause]:
         entry = waiting[number]
         rows = _needed(machine, entry)
         if not rows and entry["waits_for"].get("ever_arrived") == []:
-            rows = [other for other in standing if other // size == row // size and other != row]
+            rows = [other for other, at in standing.items()
+                    if other // size == row // size and other != row
+                    and _may_arrive(machine.program, waiting[at]["site"])]
         after[row] = [other for other in rows if other in standing]
     rings = [ring for ring in (_ring(after, row) for row in standing) if ring]
     if not rings:
@@ -315,6 +359,11 @@ def _cycle(machine: Machine, waiting: Sequence[_Entry]) -> Iterator[Cause]:
     ring = [waiting[standing[row]] for row in min(rings, key=len)]
     names = [_name(machine, one) for one in ring]
     lines = [one["line"] for one in ring]
+    if len(ring) == 1:
+        yield Cause("cycle", f"{names[0]} waits (line {lines[0]}) for its own arrival",
+                    f"an arrival before line {lines[0]}, or the parity of the phase that is "
+                    "complete", entry=standing[ring[0]["row"]])
+        return
     steps = [f"{name} waits (line {line}) for {following}" for name, line, following
              in zip(names, lines, [*names[1:], names[0]], strict=True)]
     yield Cause("cycle", f"cycle: {', and '.join(steps)}",

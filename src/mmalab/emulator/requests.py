@@ -24,6 +24,7 @@ import numpy as np
 from mmalab.emulator.program import Program
 from mmalab.emulator.state import LaunchShape
 from mmalab.errors import UsageError
+from mmalab.isa.targets import limits
 from mmalab.isa.targets import target as target_row
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
@@ -37,6 +38,9 @@ _WHERE = "mmalab.emulate"
 _LIMITS = "CUDA programming guide, technical specifications"
 _MAX_THREADS = 1024
 _MAX_SHARED = 232448
+_LANES = 32
+#: Registers are given to warps in steps.
+_STEP = 8
 _MAX_BLOCK = (1024, 1024, 64)
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 #: CTAs of a cluster where the kernel allows sizes that are not portable; 8 otherwise.
@@ -152,7 +156,21 @@ def check_shape(program: Program, shape: LaunchShape) -> None:
         raise UsageError(f"{shared} bytes of shared memory ({shape.dynamic_shared} dynamic)",
                          "more than any chip has for a CTA", legal=f"0 to {_MAX_SHARED}",
                          where=_LIMITS)
+    _check_registers(program, shape)
     _check_cluster(shape)
+
+
+def _check_registers(program: Program, shape: LaunchShape) -> None:
+    """A kernel with setmaxnreg starts with all the registers that its directives fix."""
+    each = program.launch_registers
+    if not each or all(site.form.family != "setmaxnreg" for site in program.sites):
+        return
+    file = limits(program.target).registers_per_cta
+    if each * shape.warps * _LANES > file:
+        fits = file // (shape.warps * _LANES) // _STEP * _STEP
+        raise UsageError(f"{each} registers for each of {shape.threads} threads",
+                         f"are more than the {file} of an SM, so the kernel cannot start",
+                         legal=f".maxnreg up to {fits}", where="PTX ISA, setmaxnreg")
 
 
 def _check_cluster(shape: LaunchShape) -> None:

@@ -156,9 +156,9 @@ class Mbarriers:
         """The live objects in a CTA's shared memory."""
         return [self.objects[cta, address] for address in sorted(self._live.get(cta, ()))]
 
-    def stored(self, cta: int, warp: int, site: int, addresses: NDArray[np.int64], size: int,
-               ) -> bool:
-        """An ordinary store: does it hit a live mbarrier? Reports it if so."""
+    def touched(self, cta: int, warp: int, site: int, addresses: NDArray[np.int64], size: int, *,
+                write: bool) -> bool:
+        """An ordinary access: does it hit a live mbarrier? Reports it if so."""
         live = self._live.get(cta)
         if not live:
             return False
@@ -170,7 +170,8 @@ class Mbarriers:
                  np.unique((addresses[:, None] + np.arange(0, size, min(size, 8))) // 8)}
         hit = [address for address in near if address // 8 in words]
         if hit:
-            self.protocol.overwritten(Place(cta, warp, 0, site), self.objects[cta, hit[0]])
+            tell = self.protocol.overwritten if write else self.protocol.peeked
+            tell(Place(cta, warp, 0, site), self.objects[cta, hit[0]])
         return bool(hit)
 
     def copied_over(self, owner: int, starts: NDArray[np.int64], size: int, place: Place) -> None:

@@ -155,8 +155,8 @@ class HappensBefore:
         if addresses.max() >= _SHARED:
             # Far outside: the machine reports it, and the shadow need not grow that far.
             return
-        if event.kind == "read" or not self._mbarriers.stored(
-                owner, event.warp, event.site, addresses, event.size):
+        if not self._mbarriers.touched(owner, event.warp, event.site, addresses, event.size,
+                                       write=event.kind != "read"):
             self._touch(event, addresses, self._world.cta(owner).shared, owner)
 
     def _touch(self, event: ev.Access, addresses: NDArray[np.int64], page: Page | None,

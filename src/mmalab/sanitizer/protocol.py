@@ -62,6 +62,15 @@ class MbarrierProtocol:
             cta=place.cta, warp=place.warp, site=place.site,
             warps=frozenset(range(world.warps)), witness={"address": target.address})
 
+    def peeked(self, place: Place, target: Object) -> None:
+        """An ordinary load looks at the object: harmless, but its bits are nobody's business."""
+        world = self._world
+        world.report(
+            "mbarrier-lifetime", "warning", f"{world.named(place.site)} reads the live mbarrier at "
+            f"shared {target.address:#x} ({world.named(target.init_site)}), whose bits are opaque. "
+            "Repair: mbarrier.test_wait, or other bytes",
+            cta=place.cta, warp=place.warp, site=place.site, witness={"address": target.address})
+
     # -- counts and bytes ------------------------------------------------------------------------
 
     def check_count(self, place: Place, target: Object, count: int, *, ends: bool) -> None:

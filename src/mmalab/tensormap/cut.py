@@ -31,6 +31,8 @@ _WHERE = "PTX ISA, cp.async.bulk.tensor"
 _MEASURED = "measured on an H200: CUDA_ERROR_ILLEGAL_INSTRUCTION"
 #: Where the innermost coordinate may point, in bytes.
 _ALIGNED = 16
+#: The largest im2col offset by rank: what 16, 8 and 5 bits hold.
+_MOST_OFFSET = {3: 65535, 4: 255, 5: 31}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ def cut(made: TensorMap, coordinates: Sequence[int], *, load: str = "tile",
                  for i, b in enumerate(blocks) if b is not None]
         return Cut((4, made.element.global_bytes(made.box[0])), tuple(found))
     if made.im2col_box is not None:
+        if not made.im2col_box.wide:
+            _check_offsets(made.rank, offsets)
         return _columns(made, made.im2col_box, coordinates, offsets, whole=whole)
     counts = made.counts
     block = _tile(made, coordinates, counts, whole=whole)
@@ -166,6 +170,13 @@ def _inner(made: TensorMap, start: int, count: int, *, whole: bool) -> tuple[int
 
 
 # --- im2col ---------------------------------------------------------------------------------------
+
+def _check_offsets(rank: int, offsets: Sequence[int]) -> None:
+    most = _MOST_OFFSET[rank]
+    if any(offset > most for offset in offsets):
+        raise UsageError(f"im2col offsets {tuple(offsets)}", f"a tensor of rank {rank} has none "
+                         f"over {most}", legal=f"0 to {most}", where="PTX ISA, Im2col mode")
+
 
 def _columns(made: TensorMap, corner: Im2col, coordinates: Sequence[int],
              offsets: Sequence[int], *, whole: bool) -> Cut:

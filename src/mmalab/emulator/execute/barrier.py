@@ -126,10 +126,22 @@ def _transact(lanes: Lanes) -> None:
 def _wait(lanes: Lanes) -> None:
     op = lanes.site.form.family.partition(".")[2]
     if lanes.has("parity"):
-        parity = lanes.read(2) & np.uint32(1)
+        parity = lanes.read(2)
+        if (lanes.mask & (parity > 1)).any():
+            _report_parity(lanes, parity)
+        parity = parity & np.uint32(1)
     else:
         parity = (lanes.read(2) >> np.uint64(63)).astype(np.uint32)
     lanes.write(0, lanes.machine.mbarriers.test(lanes, lanes.address(1), parity, op=op))
+
+
+def _report_parity(lanes: Lanes, parity: NDArray[np.uint32]) -> None:
+    """The chip looks at the lowest bit; PTX defines 0 and 1."""
+    position, lane = np.argwhere(lanes.mask & (parity > 1))[0].tolist()
+    lanes.machine.report(
+        "illegal-value", f"{lanes.site.shown} waits for parity {parity[position, lane]}: only 0 "
+        "and 1 are defined. Repair: and.b32 with 1", site=lanes.site, severity="warning",
+        row=int(lanes.rows[position]), lane=lane)
 
 
 @executes("mbarrier.pending_count")

@@ -1,0 +1,92 @@
+"""Small wrong Hopper kernels are found by name; their right twins, and unusual ones, are clean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from mutants.hopper_snippets import START, bulk, expect, init, run, wait
+from mutants.small_hopper import FAULTS, UNUSUAL, Case, words
+
+import mmalab
+from mmalab.errors import UsageError
+
+
+def found(case: Case, schedule: str | int = "eager") -> Any:
+    """Findings of one run; a launch that is refused counts as its own code."""
+    return run(case.body, case.args(), **{**case.launch, "schedule": schedule}).findings
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy"])
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_fault_is_found(name: str, schedule: str) -> None:
+    """One of its codes, as an error."""
+    wrong = FAULTS[name][0]
+    told = found(wrong, schedule)
+    errors = {f.code for f in told if f.severity == "error"}
+    assert errors & set(wrong.codes), [str(f) for f in told]
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", 1])
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_twin_is_clean(name: str, schedule: str | int) -> None:
+    """Nothing but notes."""
+    told = found(FAULTS[name][1], schedule)
+    assert [str(f) for f in told if f.severity != "note"] == []
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_the_unusual_is_clean(name: str) -> None:
+    """No finding under any schedule, and one result."""
+    case = UNUSUAL[name]
+    told = found(case, ["eager", "lazy", 1, 2])
+    assert [str(f) for f in told if f.severity != "note"] == []
+
+
+@pytest.mark.parametrize(("body", "code"), [
+    (init(1) + START + expect(0, 512) + bulk(512) + "mov.b32 %r3, 2;\n" + wait(0, "%r3"),
+     "illegal-value"),
+    ("@%e st.shared.b64 [%b], 0;\n@%e mbarrier.inval.shared::cta.b64 [%b];\n".replace(
+        "st.shared.b64 [%b], 0", "mbarrier.init.shared::cta.b64 [%b], 1")
+     + init(1) + START + "ld.shared.b64 %rd5, [%b];\n", "mbarrier-lifetime"),
+])
+def test_what_only_works_by_luck_is_a_warning(body: str, code: str) -> None:
+    """A parity beyond its bit, a look at a barrier's bits."""
+    assert [(f.code, f.severity) for f in run(body, words()).findings] == [(code, "warning")]
+
+
+@pytest.mark.parametrize(("registers", "legal"), [(240, False), (176, False), (168, True)])
+def test_registers_at_launch(registers: int, legal: bool) -> None:
+    """384 threads with setmaxnreg: 65536 registers are 170 each."""
+    known = f".reqntid 384 .maxnreg {registers}"
+    body = "setmaxnreg.dec.sync.aligned.u32 40;\n"
+    if legal:
+        assert run(body, block=384, attributes=known).findings == []
+    else:
+        with pytest.raises(UsageError, match=r"cannot start"):
+            run(body, block=384, attributes=known)
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ("multicast_peer_announces_nothing", "of CTA 1 got 512 bytes (line 21) that nobody announced"),
+    ("announced_to_the_wrong_cta", "of CTA 0 got 512 bytes (line 21) that nobody announced"),
+    ("arrives_at_its_own_barrier_instead_of_the_peers",
+     "of CTA 1, but 1 on that of CTA 0 at the same offset"),
+    ("state_of_an_old_phase", "warp 0 of CTA 0 waits (line 21) for its own arrival"),
+    ("dropped_arrivals_are_waited_for", "warp 2 of CTA 0 waits (line 24) for its own arrival"),
+])
+def test_a_deadlock_names_its_cause(name: str, words: str) -> None:
+    """In the words of the report."""
+    case = FAULTS[name][0]
+    deadlock = run(case.body, case.args(), **case.launch).deadlock
+    assert words in deadlock["summary"], deadlock["summary"]
+
+
+def test_all_of_them_differ_and_their_codes_exist() -> None:
+    """A twin is another text or launch; codes are those of the table."""
+    for wrong, right in FAULTS.values():
+        assert (wrong.body, wrong.launch) != (right.body, right.launch)
+        assert set(wrong.codes) <= set(mmalab.findings.CODES)
+    assert np.unique([wrong.body + str(wrong.launch) for wrong, _ in FAULTS.values()]).size == len(
+        FAULTS)
