@@ -34,7 +34,7 @@ class FakeBed:
 
     def __init__(self, problem: Problem, noise: float = 0.0, drift: float = 0.0) -> None:
         self.arena = SimpleNamespace(problem=problem, sets=[0, 1])
-        self.gpu = SimpleNamespace(chip="sm_90")
+        self.gpu = SimpleNamespace(chip="sm_90", name="NVIDIA H200")
         self.sms = 132
         self.log: list[tuple[str, str]] = []
         self._rng = np.random.default_rng(0)

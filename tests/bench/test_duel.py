@@ -144,6 +144,20 @@ def test_alone_there_is_no_ratio() -> None:
 
 
 @pytest.mark.usefixtures("checked")
+def test_few_rows_are_measured_by_bytes() -> None:
+    """The share is of what memory delivers to readers, where that is nearer than the peak."""
+    for m, seconds, rate, share in ((64, 36e-6, "36.0 us, 3.79 TB/s", "84.1% of DRAM"),
+                                    (8192, 1.5e-3, "733 TFLOP/s", "68.5%")):
+        bed = FakeBed(Problem(m, 8192, 8192))
+        ours = FakeSubject("ours", seconds)
+        found = duel(bed, [ours], [], Plan(1, 0), seed=1)  # type: ignore[arg-type]
+        assert found["burst"]["ours"]["read_share"] == pytest.approx(
+            found["burst"]["ours"]["bandwidth"] / 4.5)
+        (cells,) = rows_of([{"row": {"title": "x"}, **found}])
+        assert (cells[2], cells[6]) == (rate, share)
+
+
+@pytest.mark.usefixtures("checked")
 def test_records_become_tables(tmp_path: Path) -> None:
     """What the table says is in the record; a row that failed says why."""
     bed = FakeBed(PROBLEM)

@@ -7,6 +7,8 @@ against both::
     >>> problem = Problem(4096, 4096, 4096)
     >>> per_clock(problem, "sm_90"), class_per_clock(problem, "sm_90", "mma.bf16.f32")
     (4096, 2730)
+
+A product of few rows is a read of B: its share is of what the chip's memory was seen to deliver.
 """
 
 from __future__ import annotations
@@ -15,7 +17,11 @@ from mmalab.bench.problem import Problem
 from mmalab.errors import MmalabError
 from mmalab.plan.chips import chip_of
 
-__all__ = ["class_per_clock", "per_clock"]
+__all__ = ["READ_TB_S", "class_per_clock", "per_clock"]
+
+#: TB/s that a device's memory delivers to kernels that only read, by its name: measured on an H200
+#: (2026-11-29), 4.50 to 4.57 over buffers of several GB.
+READ_TB_S = {"NVIDIA H200": 4.5}
 
 #: Operations per SM and clock of ``mma.sync`` where it stays below the chip's peak: measured on an
 #: H200 (2026-11-29), nothing but the instruction, 8 warps or more. FP8 is emulated by F16.

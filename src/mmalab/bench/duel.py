@@ -204,7 +204,7 @@ def _regime(table: Bed, sides: Mapping[str, Selection[Any]], regime: Regime, pai
         seen = [every[at] for at in pairs_that_count]
         facts = dict(sides[side].winners[regime.name].facts)
         found[side] = summary(table.arena.problem, table.gpu.chip, table.sms, graphs[side].kernels,
-                              seen, str(facts.get("unit", ""))) | {
+                              seen, str(facts.get("unit", "")), table.gpu.name) | {
             "facts": facts, "blocks": [block.as_dict() for block in every]}
     if len(names) == 2:
         seconds = [[blocks[side][at].seconds for at in pairs_that_count] for side in names]

@@ -20,6 +20,8 @@ __all__ = ["candidates_of", "describe", "markdown", "rows_of", "save"]
 _REGIMES = ("burst", "sustained")
 #: Pairs below which resampling them says nothing.
 _LEAST_PAIRS = 3
+#: TFLOP/s below which a product is a matter of bytes, where its shares are not known.
+_BYTES_BELOW = 100
 _HEAD = ("case", "regime", "ours", "baseline", "ratio (95 %)", "MHz", "share of peak", "J/TFLOP")
 
 
@@ -96,7 +98,10 @@ def _cells(found: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _shares(side: Mapping[str, Any]) -> str:
-    """Of the chip's peak, and of what the class of instructions can reach where that is less."""
+    """Of the chip's peak, and of what the class of instructions can reach where that is less; of
+    what memory delivers where the product is a matter of bytes."""
+    if _of_bytes(side) and side.get("read_share") is not None:
+        return f"{side['read_share']:.1%} of DRAM"
     text = _figure(side["share"], "{:.1%}")
     own = side.get("class_share")
     return text if own is None else f"{text} ({own:.1%} of mma.sync)"
@@ -104,10 +109,18 @@ def _shares(side: Mapping[str, Any]) -> str:
 
 def _rate(side: Mapping[str, Any]) -> str:
     """TFLOP/s, and TB/s where the product is a matter of bytes."""
-    text = f"{side['tflops']:.0f} TFLOP/s" if side["tflops"] >= 100 else \
-        f"{side['seconds'] * 1e6:.1f} us, {side['bandwidth']:.2f} TB/s"
+    text = (f"{side['seconds'] * 1e6:.1f} us, {side['bandwidth']:.2f} TB/s" if _of_bytes(side)
+            else f"{side['tflops']:.0f} TFLOP/s")
     kernel = side["facts"].get("kind")
     return text if kernel != "cublasLt" else f"{text} (#{side['facts']['rank']})"
+
+
+def _of_bytes(side: Mapping[str, Any]) -> bool:
+    """Whether the product is nearer to what memory delivers than to what the tensor cores do."""
+    read, share = side.get("read_share"), side.get("share")
+    if read is None or share is None:
+        return bool(side["tflops"] < _BYTES_BELOW)
+    return bool(read > share)
 
 
 def _ratio(found: Mapping[str, Any] | None) -> str:

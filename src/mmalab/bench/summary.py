@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mmalab.bench.bed import Block
-from mmalab.bench.ceilings import class_per_clock, per_clock
+from mmalab.bench.ceilings import READ_TB_S, class_per_clock, per_clock
 from mmalab.bench.problem import Problem
 from mmalab.bench.statistics import median, spread
 
@@ -30,21 +30,24 @@ def steady(blocks: Mapping[str, Sequence[Block]]) -> list[int]:
 
 
 def summary(problem: Problem, chip: str, sms: int, kernels: Sequence[str],
-            blocks: Sequence[Block], unit: str = "") -> dict[str, Any]:
+            blocks: Sequence[Block], unit: str = "", device: str = "") -> dict[str, Any]:
     """The medians of one subject's blocks, with every block behind them.
 
     ``share`` is of the tensor peak at the clock that the SMs counted, ``class_share`` of what the
     subject's class of instructions reaches there at most (None: the peak), ``bandwidth`` counts A,
-    B and C once; ``joules_per_tflop`` is mean power over rate.
+    B and C once, and ``read_share`` is its share of what `device`'s memory delivers to kernels that
+    only read; ``joules_per_tflop`` is mean power over rate.
     """
     seconds = median([block.seconds for block in blocks])
     rate = problem.flops / seconds / 1e12
     mhz = _median(blocks, lambda block: block.mhz)
     watts = _median(blocks, lambda block: block.reading.watts)
+    bandwidth, roof = problem.bytes / seconds / 1e12, READ_TB_S.get(device)
     peak, ceiling = per_clock(problem, chip), class_per_clock(problem, chip, unit)
     return {
         "subject": blocks[0].subject, "kernels": list(kernels), "seconds": seconds,
-        "tflops": rate, "bandwidth": problem.bytes / seconds / 1e12,
+        "tflops": rate, "bandwidth": bandwidth,
+        "read_share": None if roof is None else bandwidth / roof,
         "spread": spread([block.seconds for block in blocks]), "mhz": mhz,
         "nvml_mhz": _median(blocks, lambda block: block.reading.nvml_mhz), "watts": watts,
         "share": _share(rate, sms, peak, mhz), "class_share": _share(rate, sms, ceiling, mhz),
