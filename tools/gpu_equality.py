@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 import mmalab
 from mmalab import formats
 from mmalab.device import info
+from mmalab.device.gpu import open_gpu
 from mmalab.errors import MmalabError
 from mmalab.kernels import ladder, sm80_mma, sm90_wgmma
 from mmalab.kernels.arguments import words_of
@@ -199,6 +200,7 @@ def launch(options: argparse.Namespace) -> int:
         return 2
     wanted = [case for case in cases() if options.only in case.name]
     print(f"{device['name']}, seed {seed}, {len(wanted)} cases", flush=True)
+    open_gpu(options.gpu)  # once, before threads share it
     start = time.monotonic()
     with ThreadPoolExecutor(options.threads) as pool:
         ran = list(pool.map(partial(_launched, seed=seed, options=options, start=start), wanted))

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 import mmalab
 from mmalab import formats, isa
 from mmalab.descriptors import WGMMA, SmemDescriptor, packed
+from mmalab.device.gpu import open_gpu
 from mmalab.isa.form import Form
 from mmalab.kernels.one_wgmma import one_wgmma
 from mmalab.ptx.kernel import Kernel
@@ -103,6 +104,7 @@ def main() -> int:
     print(f"{len(runs)} kernels, {time.monotonic() - start:.1f} s", flush=True)
     measured: list[Any] = [None] * len(runs)
     if not options.emulate_only:
+        open_gpu(0)  # once, before threads share it
         with ThreadPoolExecutor(options.threads) as pool:
             measured = list(pool.map(_launch, runs))
         print(f"launched, {time.monotonic() - start:.1f} s", flush=True)

@@ -65,6 +65,33 @@ def test_the_vectors_are_many_kinds() -> None:
     assert min(families[name] for name in ("store", "reduce", "interleaved", "tiled")) >= 4
 
 
+#: Sums of a reduction without a map: memory before, the addend, memory after.
+SUMS = """
+8043061b 0060faca 001df4af  0035d000 08b60518 08b6054e  800bf835 00790e3b 006d1606
+00029a0e ffe9dd65 7fffffff  8235aade 806b1e50 82430ea8  813bf000 807abf5a 81794fad
+801cc0f2 001cfd8b 00003c99  804fab6b 8a18bfc0 8a18bfca  001b999a 0033617a 004efb14
+8002b530 826e6383 826eba29  806e58cc 8bbe0965 8bbe0967  807abdad 80613000 80dbedad
+002a3d80 0013720f 003daf8f  001abbda 880af31c 880af2e7  8a1bd9bf 005a494c 8a1bd9b4
+0045b000 89b108b7 89b108a6  80385000 899b5e8d 899b5e9b  80515000 7fccda93 7fffffff
+0034d60e 00512673 0085fc81  802a7352 801302f3 803d7645  0040b207 8c6b3754 8c6b3753
+803db000 005c6d73 001ebd73  003d1000 0002750b 003f850b  80446810 7fffe000 7fffffff
+"""
+
+
+def test_reductions_without_a_map_keep_subnormals() -> None:
+    """cp.reduce.async.bulk.add.f32 on an H200, seed 320911977 of the tool: every NaN the same."""
+    before, addend, after = np.array([int(word, 16) for word in SUMS.split()],
+                                     np.uint32).reshape(-1, 3).T.copy()
+    image = np.zeros((1, IMAGE), np.uint8)
+    image[0, : addend.nbytes] = addend.view(np.uint8)
+    words = np.zeros((1, 10), np.int32)
+    words[0, 9] = addend.nbytes
+    emulate(one_tensor_copy("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32", cases=1,
+                            image=IMAGE),
+            [before, image, words, np.zeros((1, IMAGE), np.uint8), np.zeros(1, np.uint32)])
+    assert [hex(x) for x in before] == [hex(x) for x in after]
+
+
 def test_the_comparison_at_large() -> None:
     """Hundreds of kernels ran on the device; what differed has since been repaired, and is said."""
     record = json.loads((RECORDS / "tma_equality.json").read_text(encoding="utf-8"))

@@ -213,9 +213,9 @@ def _combined(issue: Issue, old: _Bytes, new: _Bytes) -> _Bytes:
         return new
     kind = issue.modifiers["type"]
     word = f"u{width(kind) // 8}"
-    flushes = issue.modifiers["space"] == "global"
+    # f32 keeps subnormals, unlike red (measured on an H200)
     words = combine(op, kind, np.ascontiguousarray(old).view(word),
-                    np.ascontiguousarray(new).view(word), flushes)
+                    np.ascontiguousarray(new).view(word), False)
     return np.ascontiguousarray(words).view(np.uint8)
 
 

@@ -339,7 +339,7 @@ def _combine(box: _Box, block: Block, data: _Bytes, op: str) -> None:
     word = f"u{box.map.element.bits // 8}"
     words, view = data.view(word), box.view(block, word)
     for old, new in _apart(view, words, block):
-        # f32 keeps subnormals, unlike red and the reductions without a map (measured on an H200)
+        # f32 keeps subnormals, unlike red (measured on an H200)
         old[...] = combine(op, kind, np.ascontiguousarray(old), new, False)
 
 
