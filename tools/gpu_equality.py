@@ -260,10 +260,11 @@ class Vectors:
         """Emulate a case and compare: its row of the record."""
         at = next((at for at, row in enumerate(self.index)
                    if (row["name"], row["mix"]) == (case.name, case.mix)), None)
-        told: dict[str, Any] = {"kernel": case.name, "mix": case.mix}
+        kernel = case.make()
+        told: dict[str, Any] = {"kernel": kernel.name, "case": case.name, "mix": case.mix}
         if at is None or "problem" in self.index[at]:
             return told | {"problem": "not run" if at is None else self.index[at]["problem"]}
-        row, kernel = self.index[at], case.make()
+        row = self.index[at]
         args = case.arguments(kernel, self.facts["seed"])
         if digest(*args[:-1]).hex()[:16] != row["inputs"]:
             return told | {"problem": "these are not the inputs that the device had"}
@@ -297,11 +298,11 @@ def compare(options: argparse.Namespace) -> int:
                    "PYTHONPATH=src python tools/gpu_equality.py compare vectors/h200/products.npz "
                    "--out records/h200/equality.json",
         "date": facts["date"], "device": facts["device"], "mmalab": facts["mmalab"],
-        "seed": facts["seed"], "kernels": len({row["kernel"] for row in rows}),
+        "seed": facts["seed"], "kernels": len({row["case"] for row in rows}),
         "rungs": sum(len(ladder(generation)) for generation in SIZES),
         "outputs": sum(row.get("outputs", 0) for row in rows),
         "mismatches": sum(row.get("mismatches", 0) for row in rows),
-        "not_compared": [row["kernel"] for row in rows if "mismatches" not in row],
+        "not_compared": [row["case"] for row in rows if "mismatches" not in row],
         "seconds": round(time.monotonic() - start, 1), "cases": rows,
     }
     if options.out is not None:

@@ -21,7 +21,13 @@ from mmalab.errors import ToolError
 from mmalab.report import Figure, Report
 from mmalab.report import page as page_module
 from mmalab.report.claims_table import RECORD as CLAIMS
-from mmalab.report.figures import allocator_code, measured, portability, register_file
+from mmalab.report.figures import (
+    allocator_code,
+    latency,
+    measured,
+    portability,
+    register_file,
+)
 from mmalab.report.pipeline import RECORD as FAULTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,7 +163,7 @@ def test_records_travel_with_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     carried = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     shown = {CLAIMS, FAULTS, register_file.DRAIN, portability.ATLAS, measured.LADDER,
-             measured.BENCHES}
+             measured.BENCHES, latency.LATENCY}
     assert shown <= set(carried)
     assert all((ROOT / name).exists() for name in shown)
     assert all(place == f"mmalab/{name}" for name, place in carried.items())
@@ -168,7 +174,7 @@ def test_without_records_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     def absent(name: str) -> None:
         raise ToolError(name, "is not installed")
 
-    for module in (measured, register_file, portability, allocator_code):
+    for module in (measured, register_file, portability, allocator_code, latency):
         monkeypatch.setattr(module, "load", absent)
     monkeypatch.setattr(measured, "listed", lambda _: ())
     monkeypatch.setattr(page_module, "explorer_data", dict)
@@ -176,9 +182,10 @@ def test_without_records_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     found = page_module.build()
     names = {figure.id for figure in found.figures}
     assert {"ledger", "tile", "errors", "portability"} <= names
-    assert not {"measured", "agreement", "drain", "inner-loops", "guardrails"} & names
+    assert not {"measured", "agreement", "drain", "inner-loops", "guardrails",
+                "latency"} & names
     assert found.pipeline is None
-    assert len(found.missing) == 6
+    assert len(found.missing) == 7
     assert all(words in found.html.replace("&#39;", "'") for words in found.missing)
 
 
