@@ -26,12 +26,13 @@ def shifted(m: int, n: int, k: int, dtype: str = "bf16", *, promote: int | None 
 @pytest.mark.parametrize(("sizes", "choices"), [
     ((136, 96, 100), {}),                                # two phases, 8 bytes apart
     ((136, 96, 60), {"store": "permuted"}),              # one slice and a piece of a second
-    ((264, 96, 318), {"cluster": (2, 1), "sms": 2}),     # four phases, leaning by 12 bytes
-    ((136, 416, 66), {"tile": (256, 192)}),   # and by 4
-    ((136, 96, 67), {}),                                 # eight phases, leaning by 6 bytes,
+    ((136, 96, 98), {"store": "permuted"}),              # four phases, leaning by 4 bytes
+    ((264, 96, 318), {"cluster": (2, 1), "sms": 2}),     # and by 12
+    ((136, 416, 66), {"tile": (256, 192)}),              # a ragged last turn of the warps
+    ((136, 72, 67), {"tile": (128, 72)}),                # eight phases, leaning by 6 bytes,
     ((136, 96, 123), {}),                                # 6 in two slices,
     ((136, 96, 125), {"store": "staged"}),               # 10,
-    ((136, 96, 127), {}),                                # 14
+    ((136, 96, 127), {"store": "permuted"}),             # 14
     ((136, 96, 129), {"sms": 1}),           # 2, and a slice that nobody multiplies
     ((136, 104, 138), {"dtype": "s8"}),
     ((136, 96, 35), {"dtype": "tf32"}),
@@ -84,7 +85,8 @@ def test_aligned_rows_stay_where_they_are():
     (lambda: shifted(128, 64, 35, "s8"), "k=35: lines are shifted by words and half words"),
     (lambda: shifted(129, 64, 36), "m=129, n=64, k=36: tensor maps of rows"),
     (lambda: shifted(128, 66, 38), "count 4 of them at a time"),
-    (lambda: shifted(128, 64, 38, store="permuted"), "a tensor map of 4 phases has no dimensions"),
+    (lambda: shifted(128, 64, 38, tile=(128, 16), cluster=(2, 1), store="permuted"),
+     "each CTA copies whole deals of columns"),
     (lambda: shifted(128, 64, 36, stages=2), "stages=2, flight=1, k=36: a line ends in the next"),
     (lambda: shifted(128, 64, 36, schedule="pingpong"), "groups that share tiles"),
 ])

@@ -15,8 +15,9 @@ Two CTAs that share B copy one half of its columns each. Where that is no multip
 two of the four j instead, of all 32: then the eight of wgmma's columns that hold j = 2 begin behind
 all those of j = 0 and 1 (see `eight`).
 
-Where lines are `shifted` (see there), the first of a map's strides is a multiple of 16 bytes and
-so up to 14 bytes shorter than a line, and maps end behind the longest shift.
+Where lines are to be shifted (see `shift`), strides of lines that begin anywhere are the multiples
+of 16 bytes below: of all of A's phases, of b, and of j where that counts phases too (4 phases in
+deals of 16 columns, 8 in deals of 32). Maps end behind the longest shift.
 """
 
 from __future__ import annotations
@@ -110,9 +111,10 @@ def _dealt(problem: Problem, box_lines: int) -> MapShape:
     pitch, deal, shared = problem.row_pitch, problem.deal, problem.dealt_in
     each = deal // 4
     apart = problem.pitch if problem.shifted else pitch
+    pairs = 2 * pitch if problem.phases > 2 else 2 * apart
     return MapShape(
         _words(problem), (problem.row_values, 2, 4, each // 2, problem.lines[1] // deal),
-        (pitch, each * apart, 2 * apart, deal * apart),
+        (pitch, each * apart, pairs, deal * apart),
         (problem.values, 2, 4, each // 2 // shared, box_lines * shared // deal), "128B", deal)
 
 

@@ -108,10 +108,10 @@ class Problem:
             raise UsageError(f"m={self.m}, n={self.n}, k={self.k}", "tensor maps of rows that are "
                              f"to be shifted count {phases} of them at a time",
                              legal=f"multiples of {phases}, or copy='threads'", where=_WHERE)
-        if plan.store == "permuted" and phases > 2:
-            raise UsageError(f"store 'permuted', k={self.k}", f"a tensor map of {phases} phases "
-                             "has no dimensions left to deal columns out",
-                             legal="store 'staged' or 'direct'", where=_WHERE)
+        if plan.store == "permuted" and self.dealt_in > 1:
+            raise UsageError(f"store 'permuted', cluster {plan.cluster}, k={self.k}", "each CTA "
+                             "copies whole deals of columns that are to be shifted",
+                             legal="cluster (1, 2), store 'staged' or 'direct'", where=_WHERE)
         if plan.stages < plan.flight + 2:
             raise UsageError(f"stages={plan.stages}, flight={plan.flight}, k={self.k}", "a line "
                              "ends in the next slice, so that this one and those that products "
@@ -212,7 +212,12 @@ class Problem:
 
     @property
     def deal(self) -> int:
-        """Columns that are dealt out at a time: four threads hold 16 (or 8) bytes of each row."""
+        """Columns that are dealt out at a time: four threads hold 16 (or 8) bytes of each row.
+
+        Where lines are shifted a deal has all phases once, or the two of them any number of times.
+        """
+        if self.shifted and self.phases > 2:
+            return 4 * self.phases
         return 32 if self.out_bytes == 2 and self.n % 32 == self.plan.tile[1] % 32 == 0 else 16
 
     @property
@@ -276,6 +281,12 @@ class Problem:
         """Values of a row that tensor maps read: shifted, those ahead of the last phase's too."""
         ahead = (self.phases - 1) * self.lean if self.shifted else 0
         return self.k + ahead // self.recipe.bytes
+
+    def phases_of_b(self) -> tuple[int, ...]:
+        """The phase of each line of B in shared memory, until they repeat."""
+        if self.plan.store != "permuted" or self.phases == 2:
+            return tuple(range(self.phases))
+        return tuple(line % 2 + 2 * (line // 8) for line in range(self.deal))
 
     # --- sizes ------------------------------------------------------------------------------------
 

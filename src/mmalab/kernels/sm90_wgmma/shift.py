@@ -26,7 +26,6 @@ Behind the last values of a row lie the next row's: the last slice is cleared th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -40,9 +39,8 @@ __all__ = ["WARPS", "Shift"]
 
 #: Warps that shift; the group's first one has the thread that starts copies.
 WARPS = GROUP // 32 - 1
-#: Lines after which the swizzle repeats, and their bytes.
+#: Lines after which the swizzle repeats.
 _ATOM = 8
-_ATOM_BYTES = _ATOM * SLICE
 #: Units that a thread reads before it writes them.
 _BATCH = 8
 #: The upper half of a word and the lower half of the next, to prmt.
@@ -51,13 +49,42 @@ _HALVES = 0x5432
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """A line of every eight, or two of a phase, that a warp moves ahead by `shift` bytes at once,
-    `unit` bytes a lane."""
+    """A line of shared memory, or two of one phase, that a warp moves ahead by `shift` bytes at
+    once, `unit` bytes a lane."""
 
     unit: int
     shift: int
     line: int
-    paired: bool
+    second: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An operand's part of a stage: from a byte on, so many blocks of lines whose phases are
+    alike. The warps take the blocks in turn."""
+
+    offset: int
+    blocks: int
+    phases: tuple[int, ...]
+
+    @property
+    def block_bytes(self) -> int:
+        return len(self.phases) * SLICE
+
+    def lines(self, lean: int, *, all_by_words: bool = False) -> list[_Lines]:
+        """What is moved of a block; `all_by_words`: what stays, too."""
+        found: list[_Lines] = []
+        for phase in range(max(self.phases) + 1):
+            shift = phase * lean
+            alike = [line for line, each in enumerate(self.phases) if each == phase]
+            if shift == 0 and not all_by_words:
+                continue
+            if all_by_words or shift % 8 or len(alike) % 2:
+                found += [_Lines(4, shift, line, line) for line in alike]
+            else:
+                found += [_Lines(8, shift, *pair)
+                          for pair in zip(alike[::2], alike[1::2], strict=True)]
+        return found
 
 
 class Shift:
@@ -71,48 +98,45 @@ class Shift:
         self.leads = b.setp("eq", "u32", self.lane, 0)
         self.warp = b.sub("u32", b.and_("b32", b.shr("u32", thread, 5), WARPS), 1)
         self.here, self.next = Cursor(b, barriers), Cursor(b, barriers)
-        self.atoms = sum(problem.plan.tile) // _ATOM
         self.at = {unit: b.mul_lo("u32", b.and_("b32", self.lane, SLICE // unit - 1), unit)
                    for unit in (4, 8)}
-        self.below = b.mul_lo("u32", self.warp, _ATOM_BYTES)
-        self.pair = b.shr("u32", self.lane, 4)
-        self.lines = [made for phase in range(1, problem.phases)
-                      for made in self._of_phase(phase, self._unit(phase))]
-        self.last_lines = [made for phase in range(problem.phases)
-                           for made in self._of_phase(phase, 4)]
+        self.half = b.setp("ge", "u32", self.lane, 16)
+        self.parts = self._parts()
+
+    def _parts(self) -> list[_Part]:
+        plan, problem = self.problem.plan, self.problem
+        made = []
+        for offset, lines, phases in ((0, plan.tile[0], tuple(range(problem.phases))),
+                                      (plan.a_bytes, plan.tile[1], problem.phases_of_b())):
+            # Two lines of each phase at least, in whole periods of the swizzle.
+            block = phases * (max(2 * problem.phases, _ATOM, len(phases)) // len(phases))
+            if lines % len(block):
+                block = phases * (max(_ATOM, len(phases)) // len(phases))
+            made.append(_Part(offset, lines // len(block), block))
+        return made
 
     # --- which lane moves what --------------------------------------------------------------------
 
-    def _unit(self, phase: int) -> int:
-        """Bytes that a lane moves at once."""
-        problem = self.problem
-        return 8 if problem.phases < _ATOM and phase * problem.lean % 8 == 0 else 4
-
-    def _of_phase(self, phase: int, unit: int) -> Iterator[_Lines]:
-        """The lines of this phase in eight."""
-        phases = self.problem.phases
-        for number in range(0, _ATOM // phases, unit // 4):
-            yield _Lines(unit, phase * self.problem.lean, phase + phases * number, unit == 8)
-
     def _bases(self, lines: _Lines, here: Register, ahead: Register) -> _Bases:
-        """Addresses of a slice's lines: the slice at `here`, the next one at `ahead`."""
-        b, at, words = self.b, self.at[lines.unit], lines.shift & ~3
-        turned: Register | int = lines.line << 4
-        if lines.paired:
-            turned = b.mad_lo("u32", self.pair, self.problem.phases << 4, turned)
+        """Addresses of a slice's lines, from those of the slice and of the next one.
 
-        def address(slice_at: Register, unit: Register) -> Register:
-            place = b.add("u32", slice_at, b.xor("b32", unit, turned))
-            return b.mad_lo("u32", turned, SLICE >> 4, place)
+        Every step takes the slice's address along (a multiple of 1024: the swizzle turns bits below
+        it), or ptxas would keep what is the same for all slices in more registers than there are.
+        """
+        b, at, words = self.b, self.at[lines.unit], lines.shift & ~3
+        here, ahead = b.add("u32", here, at), b.add("u32", ahead, at)
+        turn: Register | int = (lines.line & _ATOM - 1) << 4
+        if lines.second != lines.line:
+            below = b.selp("b32", (lines.second - lines.line) * SLICE, 0, self.half)
+            here, ahead = b.add("u32", here, below), b.add("u32", ahead, below)
+            turn = b.selp("b32", (lines.second & _ATOM - 1) << 4, turn, self.half)
 
         def source(shift: int) -> Register:
-            if shift == 0:
-                return address(here, at)
             crosses = b.setp("ge", "u32", at, SLICE - shift)
-            unit = b.and_("b32", b.add("u32", at, shift), SLICE - 1)
-            return address(b.selp("b32", ahead, here, crosses), unit)
+            place = b.selp("b32", b.sub("u32", ahead, SLICE), here, crosses) if shift else here
+            return b.xor("b32", b.add("u32", place, shift) if shift else place, turn)
 
-        return _Bases(lines.unit, address(here, at), source(words),
+        return _Bases(lines.unit, lines.line * SLICE, b.xor("b32", here, turn), source(words),
                       source(words + 4) if lines.shift % 4 else None)
 
     # --- tiles ------------------------------------------------------------------------------------
@@ -142,9 +166,9 @@ class Shift:
         self.next.advance()
 
     def _stages(self) -> tuple[Register, Register]:
-        """Where this slice and the next one lie: of each the warp's first eight lines."""
+        """Where this slice and the next one lie."""
         b, size = self.b, self.problem.plan.stage_bytes
-        here, ahead = (b.mad_lo("u32", cursor.stage, size, b.add("u32", self.shared, self.below))
+        here, ahead = (b.mad_lo("u32", cursor.stage, size, self.shared)
                        for cursor in (self.here, self.next))
         return here, ahead
 
@@ -162,78 +186,88 @@ class Shift:
     # --- moving -----------------------------------------------------------------------------------
 
     def _move(self, here: Register, ahead: Register) -> None:
-        """Every phase's lines but those that begin where they should."""
-        b = self.b
-        turns = -(-self.atoms // WARPS)
-        busy = b.setp("lt", "u32", self.warp, self.atoms - (turns - 1) * WARPS)
-        work = [(lines, turn) for lines in self.lines for turn in range(turns)]
-        bases: dict[_Lines, _Bases] = {}
+        """Every line but those that begin where they should."""
+        b, work = self.b, []
+        for part in self.parts:
+            turns = -(-part.blocks // WARPS)
+            busy = b.setp("lt", "u32", self.warp, part.blocks - (turns - 1) * WARPS)
+            for lines in part.lines(self.problem.lean):
+                work += [(part, lines, turn * WARPS * part.block_bytes,
+                          busy if turn == turns - 1 and part.blocks % WARPS else None)
+                         for turn in range(turns)]
+        bases: dict[tuple[_Part, _Lines], _Bases] = {}
         for first in range(0, len(work), _BATCH):
             held = []
-            for lines, turn in work[first : first + _BATCH]:
-                if lines not in bases:
-                    bases[lines] = self._bases(lines, here, ahead)
-                place = bases[lines], turn * WARPS * _ATOM_BYTES
-                valid = busy if turn == turns - 1 else None
-                held.append((*place, valid, place[0].read(b, place[1], valid)))
+            for part, lines, offset, valid in work[first : first + _BATCH]:
+                if (part, lines) not in bases:
+                    bases[part, lines] = self._bases(lines, *self._of(part, here, ahead))
+                base = bases[part, lines]
+                held.append((base, offset, valid, base.read(b, offset, valid)))
             b.emit("bar.warp.sync", -1)
             for base, offset, valid, unit in held:
                 base.write(b, offset, unit, valid)
 
+    def _of(self, part: _Part, here: Register, ahead: Register) -> tuple[Register, Register]:
+        """The warp's first block of a part, in this slice and in the next one."""
+        b = self.b
+        first = b.mad_lo("u32", self.warp, part.block_bytes, b.mov("u32", part.offset))
+        return b.add("u32", here, first), b.add("u32", ahead, first)
+
     def _move_last(self, here: Register, ahead: Register) -> None:
         """All lines, cleared behind the last values."""
-        b, problem = self.b, self.problem
+        b, problem, at = self.b, self.problem, self.at[4]
         left = problem.pitch - (problem.slices - 1) * SLICE
-        all_bases = [self._bases(lines, here, ahead) for lines in self.last_lines]
-        at = self.at[4]
         inside = b.setp("lt", "u32", at, left)
         mask = b.selp("b32", (1 << 8 * (left % 4)) - 1, -1,
                       b.setp("eq", "u32", at, left & ~3)) if left % 4 else None
-        with b.loop(self.atoms, self.warp, WARPS, dtype="u32", unroll=False):
-            held = []
-            for bases in all_bases:
-                word = bases.read(b, 0, inside, b.mov("b32", 0))
-                held.append(word if mask is None else b.and_("b32", word, mask))
-            b.emit("bar.warp.sync", -1)
-            for bases, word in zip(all_bases, held, strict=True):
-                bases.write(b, 0, word, None)
-                bases.advance(b, WARPS * _ATOM_BYTES)
+        for part in self.parts:
+            first, behind = self._of(part, here, ahead)
+            every = part.lines(problem.lean, all_by_words=True)
+            with b.loop(part.blocks, self.warp, WARPS, dtype="u32", unroll=False):
+                for start in range(0, len(every), _BATCH):
+                    held = []
+                    for lines in every[start : start + _BATCH]:
+                        base = self._bases(lines, first, behind)
+                        word = base.read(b, 0, inside)
+                        held.append((base, word if mask is None else b.and_("b32", word, mask)))
+                    b.emit("bar.warp.sync", -1)
+                    for base, word in held:
+                        base.write(b, 0, word, None)
+                for address in (first, behind):
+                    b.add("u32", address, WARPS * part.block_bytes, out=address)
 
 
 @dataclass(frozen=True, slots=True)
 class _Bases:
-    """Addresses of a slice's `lines`: where their units go, and where they are read."""
+    """Addresses of a slice's lines but for `offset`: where units go, and where they are read."""
 
     unit: int
+    offset: int
     target: Register
     source: Register
     behind: Register | None
 
-    def read(self, b: KernelBuilder, offset: int, valid: Register | None,
-             into: Register | None = None) -> Register:
-        """A unit; `into` is what it is where it is not `valid`."""
-        kind = f"shared.b{8 * self.unit}"
-        with _where(b, valid):
-            unit = b.ld(kind, b.at(self.source, offset), out=into)
+    def read(self, b: KernelBuilder, offset: int, valid: Register | None) -> Register:
+        """A unit, 0 where it is not `valid`."""
+        unit = self._load(b, self.source, offset, valid)
         if self.behind is None:
             return unit
-        word = None if into is None else b.mov("b32", 0)
-        with _where(b, valid):
-            word = b.ld(kind, b.at(self.behind, offset), out=word)
-        with _where(b, valid if into is None else None):
-            joined: Register = b.prmt("b32", unit, word, _HALVES)
+        joined: Register = b.prmt("b32", unit, self._load(b, self.behind, offset, valid), _HALVES)
         return joined
+
+    def _load(self, b: KernelBuilder, source: Register, offset: int,
+              valid: Register | None) -> Register:
+        # Without the 0 a unit would live on from slice to slice where it is not loaded.
+        kind = f"b{8 * self.unit}"
+        unit = b.reg(kind) if valid is None else b.mov(kind, 0)
+        with _where(b, valid):
+            b.ld(f"shared.{kind}", b.at(source, self.offset + offset), out=unit)
+        return unit
 
     def write(self, b: KernelBuilder, offset: int, unit: Register, valid: Register | None) -> None:
         """Put a unit where it belongs."""
         with _where(b, valid):
-            b.st(f"shared.b{8 * self.unit}", b.at(self.target, offset), unit)
-
-    def advance(self, b: KernelBuilder, size: int) -> None:
-        """On by `size` bytes."""
-        for address in (self.target, self.source, self.behind):
-            if address is not None:
-                b.add("u32", address, size, out=address)
+            b.st(f"shared.b{8 * self.unit}", b.at(self.target, self.offset + offset), unit)
 
 
 def _where(b: KernelBuilder, valid: Register | None) -> AbstractContextManager[None]:
