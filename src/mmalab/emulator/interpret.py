@@ -64,9 +64,11 @@ class Interpreter:
     #: NumPy operations that any run may do, a minute or two of them.
     least_work = 1 << 20
 
-    def __init__(self, machine: Machine, *, quantum: int = 64,
-                 max_steps: int | None = None) -> None:
+    def __init__(self, machine: Machine, *, quantum: int = 64, max_steps: int | None = None,
+                 resident: int | None = None) -> None:
         self.machine, self.quantum = machine, quantum
+        #: CTAs that are resident together at most, in whole clusters.
+        self._resident = resident
         warps = machine.shape.ctas * machine.shape.warps
         self.max_steps = (max_steps if max_steps is not None
                           else min(_MAX_INSTRUCTIONS, _MAX_PER_WARP * warps))
@@ -82,6 +84,9 @@ class Interpreter:
         machine = self.machine
         order = self._cta_order()
         count = window_size(machine)
+        if self._resident is not None:
+            size = machine.shape.cluster[0] * machine.shape.cluster[1] * machine.shape.cluster[2]
+            count = min(count, -(-self._resident // size) * size)
         for start in range(0, len(order), count):
             machine.begin(order[start : start + count])
             self._run_window()

@@ -14,6 +14,7 @@ from typing import Any
 from mmalab.emulator import Run
 from mmalab.emulator import emulate as run_machine
 from mmalab.emulator.events import Event, Listener
+from mmalab.emulator.interpret import Interpreter
 from mmalab.emulator.machine import Machine
 from mmalab.emulator.program import Program, Site
 from mmalab.emulator.state import LaunchShape
@@ -29,6 +30,9 @@ Extent = int | Sequence[int]
 #: Faults of an address: nothing else about such an access is worth telling.
 _WILD = ("out-of-bounds", "misaligned-access")
 _RANK = {"error": 0, "warning": 1, "note": 2}
+#: CTAs that run together, and memory that no other CTA (or cluster) writes.
+_TOGETHER = 16
+_OWN = ("shared", "param", "local", "const")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
     run = run_machine(
         kernel, args, entry=entry, grid=grid, block=block, cluster=cluster,
         dynamic_shared=dynamic_shared, target=target, numerics=numerics, schedule=schedule,
-        sanitize=sanitize, max_steps=max_steps, executor=executor,
+        sanitize=sanitize, max_steps=max_steps, executor=executor or _execute,
         listeners=(listen, *listeners) if sanitize else listeners)
     own = models[0].findings() if models else []
     known = {(f.code, f.where.line) for f in own}
@@ -87,6 +91,18 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
             if _about_global(f) and (f.code, f.where.line) not in known]
     early = frozenset[int]().union(*(model.lines_in_races() for model in models))
     return replace(run, findings=folded(merged(run.findings, own, early)))
+
+
+def _execute(machine: Machine, max_steps: int | None) -> None:
+    """Few CTAs at a time, where none can wait for another: clocks take megabytes for each."""
+    alone = not any(_reads_global(site) for site in machine.program.sites)
+    Interpreter(machine, max_steps=max_steps, resident=_TOGETHER if alone else None).run()
+
+
+def _reads_global(site: Site) -> bool:
+    """Whether the instruction may see what a thread of another CTA has written."""
+    space = site.form.modifiers.get("space", "")
+    return site.form.family in ("ld", "atom") and not space.startswith(_OWN)
 
 
 def _for_shared_memory(site: Site) -> bool:

@@ -24,12 +24,16 @@ from numpy.typing import NDArray
 from mmalab.sanitizer.accesses import Pair
 from mmalab.sanitizer.agents import Proxy
 from mmalab.sanitizer.clocks import HARD, PRACTISED
+from mmalab.sanitizer.lanes import WarpClock
 from mmalab.sanitizer.shadow import Column, Page, Slot, SlotKey, Where
 from mmalab.sanitizer.touch import Sweep
 from mmalab.sanitizer.witness import Judge
 from mmalab.sanitizer.world import World
 
 __all__ = ["Looked", "Sweeps"]
+
+#: Sets of stamps that are remembered for each warp.
+_REMEMBERED = 64
 
 
 class Looked(NamedTuple):
@@ -47,6 +51,9 @@ class Sweeps:
         self._world = world
         self._judge = judge
         self._layouts = [""]
+        #: Stamps that a clock has in order, by (lane, fence, stamps): clocks only grow, and the
+        #: products of one slice of K ask the same.
+        self._ordered: dict[WarpClock, set[tuple[int, int, bytes]]] = {}
         #: Which writes (CTA, row, lane, clock) [n] to a tensor map its user may rely on.
         self.map_known: Callable[..., NDArray[np.bool_]] = _none_known
 
@@ -123,6 +130,20 @@ class Sweeps:
 
     def _known(self, sweep: Sweep, different: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Which stamps are ordered before the sweep, and visible to its proxy."""
+        if sweep.proxy != Proxy.ASYNC:
+            return self._look(sweep, different)
+        ordered = self._ordered.setdefault(sweep.clock, set())
+        key = sweep.lane, sweep.fenced, different.tobytes()
+        if key in ordered:
+            return np.ones(len(different), np.bool_)
+        known = self._look(sweep, different)
+        if known.all():
+            if len(ordered) >= _REMEMBERED:
+                ordered.clear()
+            ordered.add(key)
+        return known
+
+    def _look(self, sweep: Sweep, different: NDArray[np.int32]) -> NDArray[np.bool_]:
         table = self._world.ledger.table
         record, lane = different >> 5, different & 31
         by = np.full(len(different), sweep.lane, np.int64)

@@ -70,6 +70,9 @@ class _File:
     results: set[int] = field(default_factory=set)
     drained: set[int] = field(default_factory=set)
     flying: dict[int, _Flying] = field(default_factory=dict)
+    #: The epoch, shape and D of the last product, if nothing has happened to registers since: one
+    #: of the same kind chains on it.
+    chain: tuple[int, str, tuple[int, ...]] | None = None
     #: The epoch and the clocks with which the warp issued last.
     issued: tuple[int, int] = (0, 0)
     parts: object = None
@@ -77,6 +80,15 @@ class _File:
     def touched(self, slot: int) -> bool:
         """Whether another instruction used the register since the last fence."""
         return not self.fenced or slot in self.used
+
+    def fly(self, event: Wgmma, epoch: int) -> None:
+        """A product in flight uses its registers."""
+        self.flying.update(dict.fromkeys(
+            event.a, _Flying(epoch, event.shape, False, event.site)))
+        self.flying.update(dict.fromkeys(
+            event.d, _Flying(epoch, event.shape, True, event.site)))
+        self.results.update(event.d)
+        self.chain = None if event.a else (epoch, event.shape, event.d)
 
 
 class _Product:
@@ -113,12 +125,9 @@ class WgmmaRule:
         """One warp's part: its registers, and the operands in shared memory."""
         epoch = self._groups.wgmma(event.cta, event.warp).epoch
         registers = self._file(event)
-        self._check_registers(event, registers)
-        registers.flying.update(dict.fromkeys(
-            event.a, _Flying(epoch, event.shape, False, event.site)))
-        registers.flying.update(dict.fromkeys(
-            event.d, _Flying(epoch, event.shape, True, event.site)))
-        registers.results.update(event.d)
+        if event.a or registers.chain != (epoch, event.shape, event.d):
+            self._check_registers(event, registers)
+            registers.fly(event, epoch)
         clock = self._world.clock(event.cta, event.warp)
         group = event.cta, event.warp // _WARPS
         agent = self._agents.warpgroup(*group)
@@ -168,6 +177,7 @@ class WgmmaRule:
         """The groups up to the wait's reach are done: operands for everybody, registers for us."""
         reach = self._groups.wgmma(event.cta, event.warp).wait(event.newest, event.site)
         registers = self._file(event)
+        registers.chain = None
         registers.flying = {slot: flying for slot, flying in registers.flying.items()
                             if flying.epoch > reach}
         if not reach:
@@ -185,6 +195,7 @@ class WgmmaRule:
     def touch(self, event: Registers) -> None:
         """Another instruction reads or writes registers that some wgmma uses."""
         registers = self._file(event)
+        registers.chain = None
         if registers.flying:
             self._check_touch(event, registers)
         registers.used.update(event.reads, event.writes)

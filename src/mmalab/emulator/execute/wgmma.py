@@ -81,8 +81,8 @@ def _issue_part(lanes: Lanes, position: int, row: int, plan: Plan, part: Part) -
         cta, warp = machine.state.where(row)
         machine.emit(Wgmma(
             cta, warp, lanes.site.index, int(pack(lanes.mask[position])), product.index,
-            _spans(cta, found), () if plan.a is None else tuple(plan.a.tolist()),
-            tuple(plan.d.tolist()), bool(dict(part.operands)["scale_d"]), plan.form.key))
+            _spans(cta, found), plan.named_a, plan.named_d,
+            bool(dict(part.operands)["scale_d"]), plan.form.key))
     check_warpgroup(machine, row, product, part)
     check_metadata(machine, row, plan, part)
     if len(product.parts) == WARPS:

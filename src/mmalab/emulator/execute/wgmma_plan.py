@@ -30,6 +30,9 @@ class Plan:
     #: None where A is in shared memory.
     a: NDArray[np.int64] | None
     literals: dict[str, int]
+    #: The slots of A and of D as events name them.
+    named_a: tuple[int, ...] = ()
+    named_d: tuple[int, ...] = ()
 
     @property
     def stored(self) -> int:
@@ -70,8 +73,10 @@ def _plan(site: Site) -> Plan:
                 for spec, op in zip(form.operands, site.operands, strict=True)
                 if isinstance(op, Imm)}
     a = site.operands[index["a"]]
-    return Plan(form, form.shape, index, _slots(site, site.operands[index["d"]]),
-                _slots(site, a) if isinstance(a, Vec) else None, literals)
+    d_slots = _slots(site, site.operands[index["d"]])
+    a_slots = _slots(site, a) if isinstance(a, Vec) else None
+    return Plan(form, form.shape, index, d_slots, a_slots, literals,
+                () if a_slots is None else tuple(a_slots.tolist()), tuple(d_slots.tolist()))
 
 
 def _slots(site: Site, op: Op) -> NDArray[np.int64]:
