@@ -35,18 +35,12 @@ _MMA_CHOICES: tuple[dict[str, Any], ...] = (
     {"copy": "tma", "tile": (128, 128), "stages": 3},
 )
 
-#: Rows of any pitch: the kernel's own choice; threads that gather, on the tiles that ask least of
-#: L2; rows padded first, then the tiles that are best for aligned ones.
+#: Rows of any pitch: the kernel's own choice, lines shifted behind TMA; threads that gather, on the
+#: tile that asks least of L2; rows copied once first.
 _UNALIGNED_CHOICES: tuple[dict[str, Any], ...] = (
     _BF16,
-    *({**_BF16, "copy": "threads", "tile": tile, "stages": stages, "store": store,
-       "flight": flight} for tile, stages, store, flight in (
-          ((256, 192), 4, "direct", 0), ((256, 192), 4, "direct", 1), ((256, 192), 3, "staged", 0),
-          ((256, 160), 4, "direct", 1), ((256, 128), 4, "staged", 1),
-          ((128, 256), 4, "direct", 1))),
-    *({**_BF16, "copy": "padded", "tile": tile, "stages": stages, "cluster": cluster}
-      for tile, stages, cluster in (((256, 208), 3, (1, 2)), ((256, 192), 3, (1, 2)),
-                                    ((256, 192), 4, (1, 1)), ((128, 256), 4, (2, 1)))),
+    {**_BF16, "copy": "threads", "tile": (256, 192), "stages": 4, "store": "direct", "flight": 0},
+    {**_BF16, "copy": "padded", "tile": (256, 208), "stages": 3, "cluster": (1, 2)},
 )
 
 #: Projections of public models at a prefill of 4096 or 8192 tokens: tokens, outputs, inputs.

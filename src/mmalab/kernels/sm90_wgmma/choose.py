@@ -12,7 +12,7 @@ The constants are fitted to measurements on one H200 (records/h200/bench, gemm_s
 
 ================  ==================================================================================
 48 B/clk          what TMA brings to each of 132 SMs from L2 without slowing 128 x 256 tiles down;
-                  threads that gather bring 35, fewer SMs up to 98 each
+                  threads that gather bring 22, fewer SMs up to 98 each
 0.993, 0.99       128 rows in clusters, which wait for each other; 256 rows in none
 1.03              256 rows by 192 columns and more: fewer waits for each product
 0.985             128 columns of 256 rows: 96 B/clk of shared memory for each group
@@ -22,6 +22,8 @@ The constants are fitted to measurements on one H200 (records/h200/bench, gemm_s
 ================  ==================================================================================
 
 Of 64 recorded measurements of 8 products 60 are within 3 % of it, the worst is 8 % off.
+Where lines are shifted (see `shift`) shared memory is the limit, and the model its traffic: what
+wgmma reads, TMA writes and threads read and write, 128 bytes a clock.
 Up to 64 rows the product is a read of B instead (see `skinny`), and up to 256 where K is long and
 that takes fewer clocks, because K can be split.
 
@@ -47,7 +49,7 @@ __all__ = ["Wanted", "clocks", "is_skinny", "plan_for", "skinny_clocks", "split_
 #: Operations above which the power cap decides.
 _CAPPED = 1e11
 #: Bytes of a clock that L2 gives each SM when all ask, the same by threads, and one SM alone.
-_L2, _L2_GATHERED, _L2_ALONE = 48.0, 35.0, 98.0
+_L2, _L2_GATHERED, _L2_ALONE = 48.0, 22.0, 98.0
 #: Bytes of a clock that DRAM gives each SM, when all ask.
 _DRAM = 19.5
 #: Clocks until the first products, and those of sums that change hands within a cluster.
@@ -76,6 +78,10 @@ def _candidates() -> Iterator[Plan]:
 #: Partial sums take registers: tiles that have room for them.
 _PROMOTED = (Plan((256, 128), _STAGES, (1, 2)), Plan((128, 256), _STAGES, (2, 1), part=128),
              Plan((128, 128), _STAGES, (2, 1)), Plan((128, 128), _STAGES), Plan((128, 64), _STAGES))
+#: Lines that are shifted: shared memory has the more to do the smaller the tile.
+_SHIFTED = tuple(Plan((rows, columns), _STAGES, cluster, flight=0, copy="shifted")
+                 for rows, columns in ((256, 192), (256, 160), (256, 128), (128, 192), (128, 128),
+                                       (128, 64)) for cluster in ((1, 2), (1, 1)))
 #: Threads gather for their own CTA, and leave fewer registers.
 _GATHERED = tuple(Plan((rows, columns), _STAGES, flight=0)
                   for rows, columns in ((256, 192), (256, 160), (256, 128), (128, 256), (128, 192),
@@ -97,8 +103,8 @@ class Wanted:
     experts: int = 0
 
     @property
-    def gathered(self) -> bool:
-        """Whether threads must copy A and B."""
+    def unaligned(self) -> bool:
+        """Whether rows of A and B are no multiples of 16 bytes."""
         return self.k * self.recipe.bytes % 16 != 0
 
     def fitted(self, plan: Plan) -> Problem:
@@ -113,14 +119,15 @@ class Wanted:
 
     def _store(self, plan: Plan) -> str:
         size = isa.type_bits(self.out) // 8
-        if not self.gathered and gcd(self.n, plan.tile[1]) % 16 == 0:
+        copied = not self.unaligned or plan.copy == "shifted"
+        if copied and gcd(self.n, plan.tile[1]) % 16 == 0:
             return "permuted"
         if size != 2 or self.n % 8 or plan.tile[1] % 16:
             return "direct"
         staged = replace(plan, store="staged")
         left = (MOST_SHARED - staged.shared_bytes(size)) // plan.stage_bytes + plan.stages
         # Threads that gather need the stages more than C needs to be staged.
-        return "direct" if self.gathered and left < _FEW else "staged"
+        return "direct" if self.unaligned and left < _FEW else "staged"
 
 
 def plan_for(wanted: Wanted) -> Plan:
@@ -129,8 +136,8 @@ def plan_for(wanted: Wanted) -> Plan:
     Raises:
         UsageError: no plan computes this product; the message is that of the first one tried.
     """
-    plans = (_GATHERED if wanted.gathered else _PROMOTED if wanted.promote_every is not None
-             else tuple(_candidates()))
+    plans = ((*_GATHERED, *_SHIFTED) if wanted.unaligned else
+             _PROMOTED if wanted.promote_every is not None else tuple(_candidates()))
     found: list[Problem] = []
     refused: list[UsageError] = []
     for plan in plans:
@@ -162,12 +169,24 @@ def _efficiency(problem: Problem) -> float:
     share = _L2_GATHERED if problem.gathered else _L2
     share = min(_L2_ALONE, share * plan.sms / min(plan.sms, problem.work * plan.ctas))
     found = min(1.0, share * rows * columns / 32 / filled)
+    if problem.shifted:
+        found = min(found, rows * columns / 32 / shared_clocks(problem))
     if plan.schedule == _TURNS:
         return found * (0.937 + 0.04 * (columns - 128) / 64)
     if rows == 256:
         found *= 1.03 if columns >= 192 else 0.985 if columns <= 128 else 1.0
         return found * (0.99 if plan.ctas == 1 else 1.0)
     return found * (0.993 if plan.ctas > 1 else 1.0)
+
+
+def shared_clocks(problem: Problem) -> float:
+    """Clocks that shared memory takes for a slice whose lines are shifted: wgmma reads each 64
+    rows of A and all of B, TMA writes all lines, and those that begin off a multiple of 16 bytes
+    are read (by half words: twice) and written."""
+    rows, columns = problem.plan.tile
+    shifts = [phase * problem.lean for phase in range(1, problem.phases)]
+    moved = sum(2 if shift % 4 == 0 else 3 for shift in shifts) / problem.phases
+    return rows / 64 * (64 + columns) + (rows + columns) * (1 + moved)
 
 
 def _end(plan: Plan) -> float:
@@ -189,7 +208,7 @@ def split_for(n: int, slices: int, sms: int = 132) -> tuple[int, int, int]:
 def is_skinny(wanted: Wanted) -> bool:
     """Whether a skinny kernel computes it, and sooner: always up to 64 rows, up to 256 where the
     model says so (few tiles, long K)."""
-    if (wanted.m > MOST_ROWS or wanted.gathered or wanted.recipe.accumulator == "f16"
+    if (wanted.m > MOST_ROWS or wanted.unaligned or wanted.recipe.accumulator == "f16"
             or wanted.promote_every is not None or wanted.batch > 1 or wanted.experts):
         return False
     if wanted.m <= _ALWAYS:

@@ -42,7 +42,7 @@ WARPS = GROUP // 32 - 1
 #: Lines after which the swizzle repeats.
 _ATOM = 8
 #: Units that a thread reads before it writes them.
-_BATCH = 8
+_BATCH = 12
 #: The upper half of a word and the lower half of the next, to prmt.
 _HALVES = 0x5432
 
