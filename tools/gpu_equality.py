@@ -77,8 +77,8 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
                                                                         (64, 8))},
     **{f"few rows, M=33 {dtype} to {out}": partial(_skinny, 33, 1001, 1040, dtype, out, split=2)
        for dtype, out in (("f16", "f32"), ("tf32", "f32"), ("s8", "s32"), ("e5m2", "f16"))},
-    "few rows, weights read early": partial(_skinny, 5, 1000, 4104, overlap="weights", late=3,
-                                            ahead=4, stages=8),
+    "few rows, weights read early": partial(_skinny, 5, 1000, 4104, overlap="weights",
+                                            stages=8),
     "batch of 5": partial(_gemm, 200, 144, 256, batch=5),
     "batch of 3, e5m2": partial(_gemm, 129, 200, 272, "e5m2", out="f16", batch=3),
     "5 experts": partial(_gemm, 1024, 272, 320, experts=5),

@@ -355,12 +355,17 @@ def digests(words: NDArray[Any]) -> NDArray[np.uint8]:
     return np.frombuffer(b"".join(found), np.uint8).reshape(-1, 32)
 
 
+def inputs_digest(args: list[NDArray[Any]]) -> str:
+    """The beginning of the SHA-256 of a kernel's arguments."""
+    return hashlib.sha256(b"".join(a.tobytes() for a in args)).hexdigest()[:16]
+
+
 def _keep(runs: list[_Run], measured: list[Any], seed: int, path: Path) -> int:
     """Write down what the device made of all kernels; 1 where one did not run."""
     index, whole = [], {}
     for at, ((setup, _, args), got) in enumerate(zip(runs, measured, strict=True)):
         row = {"kernel": str(setup), "probe": setup.probe,
-               "inputs": hashlib.sha256(b"".join(a.tobytes() for a in args)).hexdigest()[:16]}
+               "inputs": inputs_digest(args)}
         if isinstance(got, str):
             print(row["kernel"], got, flush=True)
             row["problem"] = got

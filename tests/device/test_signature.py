@@ -82,7 +82,7 @@ def test_attributes_of_a_launch():
         config = gpu._config(read_shape(read_signature(parse(kernel.ptx), None), kernel, **none))
         return {each.id: each.value for each in getattr(config, "attrs", [])}
 
-    assert attributes(skinny(1, 64, 256)) == {}
+    assert attributes(skinny(1, 64, 256, overlap="none")) == {}
     both = attributes(skinny(1, 64, 256, split=2, overlap="launch"))
     assert (both[4].clusterDim.x, both[4].clusterDim.y, both[4].clusterDim.z) == (2, 1, 1)
     assert both[6].programmaticStreamSerializationAllowed == 1

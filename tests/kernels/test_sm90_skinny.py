@@ -34,19 +34,32 @@ def test_no_schedule_changes_the_result():
     assert multiplied(skinny(9, 70, 392, split=2), schedule="lazy").findings == []
 
 
-@pytest.mark.parametrize("overlap", ["launch", "weights"])
-@pytest.mark.parametrize(("late", "ahead"), [(0, 0), (3, 2), (99, 99)])
-def test_kernels_that_overlap_write_the_same(overlap, late, ahead):
+@pytest.mark.parametrize("overlap", ["none", "weights"])
+@pytest.mark.parametrize(("k", "given"), [(2000, {"split": 2, "stages": 4}), (200, {})])
+def test_kernels_that_overlap_write_the_same(overlap, k, given):
     """Copies of B ahead of A's, more or fewer than the ring holds; clean under late copies."""
-    for k, given in ((2000, {"split": 2, "stages": 4}), (200, {})):
-        kernel = skinny(17, 130, k, overlap=overlap, late=late, ahead=ahead, **given)
-        assert kernel.programmatic
-        assert multiplied(kernel, schedule="lazy").findings == []
+    kernel = skinny(17, 130, k, overlap=overlap, **given)
+    assert kernel.programmatic == (overlap != "none")
+    assert multiplied(kernel, schedule="lazy").findings == []
+
+
+@pytest.mark.parametrize(("m", "n", "k", "given"), [
+    (64, 130, 2000, {"share": 2}), (32, 600, 4096, {"share": 4, "stages": 4, "depth": 2}),
+    (16, 64, 528, {"share": 2, "dtype": "s8"}),
+    (64, 300, 17600, {"share": 2, "dtype": "e4m3", "out": "bf16", "overlap": "weights"}),
+])
+def test_lines_of_a_that_ctas_share(m, n, k, given):
+    """Each copies its part to all of a cluster; a cluster's last CTA may have no tile."""
+    kernel = skinny(m, n, k, **given)
+    assert kernel.cluster == (given["share"], 1, 1)
+    assert kernel.grid[0] % given["share"] == 0
+    for schedule in ("eager", "lazy"):
+        assert multiplied(kernel, schedule=schedule).findings == []
 
 
 def test_nothing_is_written_before_the_kernel_ahead_has_ended():
     """Who stores C waits, and so does who copies A; B is copied before only where that is asked."""
-    assert "griddepcontrol" not in skinny(4, 64, 4096).ptx
+    assert "griddepcontrol" not in skinny(4, 64, 4096, overlap="none").ptx
     for overlap, early in (("launch", set()), ("weights", {"b"})):
         text = skinny(4, 64, 4096, overlap=overlap).ptx
         before, _, after = text.partition("griddepcontrol.wait")
@@ -100,8 +113,9 @@ def test_the_chip_is_filled_once(n, expected):
     (lambda: skinny(1, 64, 64, split=2), "split=2: of 1 slices"),
     (lambda: skinny(1, 64, 64, out="s32"), "out='s32': is not what these sums"),
     (lambda: skinny(1, 64, 8192, stages=99), "stages=99: of 9216 bytes"),
+    (lambda: skinny(8, 64, 64, share=2), "share=2: of 8 lines of A"),
+    (lambda: skinny(64, 64, 256, split=2, share=2), "share=2: of 64 lines of A, split 2"),
     (lambda: skinny(1, 64, 64, overlap="all"), "overlap='all': is no way"),
-    (lambda: skinny(1, 64, 64, overlap="launch", late=-1), "late=-1: is no number of steps"),
     (lambda: skinny(256, 64, 8192, resident=4, depth=2), "stages=None: of 81920 bytes"),
 ])
 def test_refusals(call, words):

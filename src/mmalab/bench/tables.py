@@ -15,7 +15,7 @@ from mmalab.errors import UsageError
 
 __all__ = ["TABLES", "table_rows"]
 
-_WGMMA, _MMA = "sm90_wgmma.gemm", "sm80_mma.gemm"
+_WGMMA, _MMA, _FEW = "sm90_wgmma.gemm", "sm80_mma.gemm", "sm90_wgmma.skinny"
 _BF16 = {"dtype": "bf16", "out": "bf16"}
 _E4M3 = {"dtype": "e4m3", "out": "bf16"}
 
@@ -64,7 +64,19 @@ def _square(*edges: int) -> dict[str, tuple[int, int, int]]:
     return {f"{edge}^3": (edge, edge, edge) for edge in edges}
 
 
-_SKINNY = {f"M={m}, 8192 x 8192": (m, 8192, 8192) for m in (1, 4, 16, 64)}
+def _skinny(kind: str, types: Mapping[str, Any]) -> Iterable[Row]:
+    """Few rows, each twice: reading what the kernel ahead may have written when it has ended, as
+    any kernel does; and reading B before, which holds where B are weights."""
+    for m in (1, 4, 16, 64):
+        shares = (1, 2, 4) if m == 64 else (1, 2) if m == 16 else (1,)
+        choices = [{**types, "depth": depth, "share": share}
+                   for depth in (1, 2) for share in shares]
+        for ahead, overlaps in (("", ("launch", "none")), (", B read ahead", ("weights",))):
+            yield Row(f"{kind} M={m}, 8192 x 8192{ahead}", m, 8192, 8192, _FEW,
+                      tuple({**each, "overlap": overlap} for overlap in overlaps
+                            for each in choices if overlap != "none" or each["share"] == 1))
+
+
 
 _SQUARES = _square(4096, 8192)
 _UNALIGNED = {f"8192 x 8192 x {k}": (8192, 8192, k) for k in (4092, 4090, 4095)}
@@ -78,7 +90,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
     "int8": _rows("S8 to S32", _SQUARES, _WGMMA, {"dtype": "s8"}),
     "tf32": _rows("TF32", _SQUARES, _WGMMA, {"dtype": "tf32"}),
     "unaligned": _rows("BF16", _UNALIGNED, _WGMMA, *_UNALIGNED_CHOICES),
-    "skinny": (*_rows("BF16", _SKINNY, _WGMMA, _BF16), *_rows("E4M3", _SKINNY, _WGMMA, _E4M3)),
+    "skinny": (*_skinny("BF16", _BF16), *_skinny("E4M3", _E4M3)),
     "mma": _rows("BF16 with mma.sync", _SQUARES, _MMA, *_MMA_CHOICES),
 }
 

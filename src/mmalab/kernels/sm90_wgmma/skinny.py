@@ -5,6 +5,11 @@ the rows of A, filled up to a multiple of 8, its N. One warp keeps a deep ring o
 flight, one warpgroup multiplies. Where B has fewer tiles than the chip has SMs, `split` CTAs of a
 cluster take a part of K each and add up through each other's shared memory, in order of k.
 
+From the end of one kernel to the first bytes of the next 3.5 us pass, as long as DRAM takes for 12
+MB. So the launch overlaps the kernel ahead, and reading B may (`overlap`): SMs that are done early
+begin with the next kernel's B. Measured on an H200 and left out: two kernels with half of an SM
+each, letting the next one in later, and bringing more of B to L2 than the ring holds, are slower.
+
     >>> kernel = skinny(16, 8192, 8192)
     >>> kernel.grid, kernel.facts["instruction"]
     ((128, 1, 1), 'wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16')
@@ -36,13 +41,15 @@ from mmalab.ptx.nodes import Register
 __all__ = ["skinny"]
 
 _WHERE = "mmalab.kernels.sm90_wgmma.skinny"
+_COPY = ("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+         ".mbarrier::complete_tx::bytes")
 #: The named barrier behind which the ring's barriers can be waited for.
 _READY = 1
 
 
 def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
            split: int = 1, stages: int | None = None, depth: int = 1, resident: int = 1,
-           overlap: str = "none", late: int = 0, ahead: int = 0) -> Kernel:
+           overlap: str = "launch", share: int = 1) -> Kernel:
     """C = A x B^T for M up to 256: A is M x K, B is stored N x K, C is M x N, all row-major.
 
     Args:
@@ -53,11 +60,8 @@ def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, 
         stages, depth: of the ring, and slices of 128 bytes in each; None: as many as fit.
         resident: CTAs that an SM should hold at a time.
         overlap: what may begin before the kernel ahead on the stream has ended: "none"; "launch",
-            all but reads and writes of memory; "weights": B, which that kernel must not write, is
-            read too, as far as the ring reaches. The next kernel can begin likewise where both
-            find room: half of an SM each (resident=2).
-        late: copies of how many steps are left when the next kernel may begin.
-        ahead: steps of B beyond the ring that are brought to L2 before the kernel ahead has ended.
+            all but reads and writes of memory, which is as safe; "weights": B is read too, as far
+            as the ring reaches, so that kernel must not write it.
 
     Raises:
         UsageError: sizes or choices that no such kernel has, with the nearest that have.
@@ -66,7 +70,7 @@ def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, 
     row = recipe(dtype)
     if out is None:
         out = dtype if dtype in row.outputs else row.accumulator
-    shape = Shape(m, n, k, row, out, split, 2, depth, overlap, late, ahead)
+    shape = Shape(m, n, k, row, out, split, 2, depth, overlap, share)
     legal = shape.stages_for(resident)
     if stages is None and legal:
         stages = min(legal[-1], max(legal[0], len(shape.runs()[0])))
@@ -76,12 +80,14 @@ def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, 
                          where=_WHERE)
     shape = replace(shape, stages=stages)
     name = f"skinny_{dtype}_{out}_{m}x{n}x{k}_{split}split_{stages}x{depth}stages"
-    if overlap != "none":
-        name += f"_{overlap}{late}_{ahead}"
+    if share > 1:
+        name += f"_{share}shared"
+    if overlap == "weights":
+        name += "_ahead"
     return Kernel(
         name=name, ptx=_Writer(shape, name).text(), entry=name,
-        grid=(shape.tiles * split, 1, 1), block=(GROUP + 32, 1, 1), params=shape.params,
-        target="sm_90a", cluster=(split, 1, 1),
+        grid=(shape.ctas, 1, 1), block=(GROUP + 32, 1, 1), params=shape.params,
+        target="sm_90a", cluster=(shape.cluster, 1, 1),
         dynamic_shared=shape.shared_bytes, programmatic=overlap != "none",
         reference=partial(_product, shape=shape),
         validate=partial(check_arrays, name, shape.params),
@@ -97,8 +103,10 @@ def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, 
 
 
 def _prepare(shape: Shape, args: Sequence[Any]) -> list[Any]:
-    maps = shape.maps()
-    return [maps["a"].over(args[0]), maps["b"].over(args[1]), args[2]]
+    # To let L2 fetch more than what is asked for costs 2 to 4 % here (measured on an H200).
+    made = [replace(shape.maps()[name].over(array), l2_promotion="none")
+            for name, array in zip("ab", args[:2], strict=True)]
+    return [*made, args[2]]
 
 
 def _product(args: Sequence[Any], unit: str, *, shape: Shape) -> list[NDArray[Any]]:
@@ -131,8 +139,8 @@ class _Writer:
                      for name in ("a", "b")}
         self.c = b.cvta("to.global.u64", b.load_param(b.param("c", "u64")))
         b.reqntid(GROUP + 32)
-        if shape.split > 1:
-            b.reqnctapercluster(shape.split)
+        if shape.cluster > 1:
+            b.reqnctapercluster(shape.cluster)
         self.shared = b.mov("u32", b.dynamic_shared(align=1024))
         self.thread = b.mov("u32", b.tid.x)
         self.barriers = Barriers(b, shape.stages,
@@ -141,7 +149,7 @@ class _Writer:
         fill, end = b.label("fill"), b.label("end")
         warp = b.shfl("idx.b32", b.shr("u32", self.thread, 5), 0, 31, -1)
         b.branch(fill, b.setp("ge", "u32", warp, GROUP // 32))
-        b.emit("bar.sync", _READY, GROUP + 32)
+        self._ready(fills=False)
         sums = self._multiply()
         self._lay_down(sums)
         b.branch(end, uniform=True)
@@ -150,9 +158,9 @@ class _Writer:
         with b.when(leads):
             for made in self.maps.values():
                 b.emit("prefetch.tensormap", b.at(made))
-            self.barriers.start(1, 1)
+            self.barriers.start(1, shape.share)
             b.emit("fence.mbarrier_init.release.cluster")
-        b.emit("bar.arrive", _READY, GROUP + 32)
+        self._ready(fills=True)
         with b.when(leads):
             self._fill()
         b.place(end)
@@ -175,15 +183,28 @@ class _Writer:
         longer = b.setp("lt", "u32", self.rank, more)
         self.count = b.selp("b32", each + 1, each, longer)
 
+    def _ready(self, *, fills: bool) -> None:
+        """The barriers can be waited for; who fills does not wait, but for other CTAs'."""
+        b = self.b
+        if self.shape.share > 1:
+            self._meet_cluster()
+        else:
+            b.emit("bar.arrive" if fills else "bar.sync", _READY, GROUP + 32)
+
     def _fill(self) -> None:
         """B and A of every step; of the first ones B before the kernel ahead has ended."""
         b, shape = self.b, self.shape
         first = self._fill_early() if shape.overlap == "weights" else None
         if shape.overlap != "none":
             b.emit("griddepcontrol.wait")
-            last = b.sub("u32", self.count, b.min("u32", self.count, shape.late + 1))
+            b.emit("griddepcontrol.launch_dependents")
         cursor = Cursor(b, self.barriers)
         at = b.mul_lo("u32", self.start, shape.values * shape.depth)
+        line, behind = b.mov("u32", 0), b.mov("u32", LINES * SLICE)
+        if shape.share > 1:  # this CTA's lines of A, for all
+            part = shape.columns // shape.share
+            line = b.mul_lo("u32", b.mov("u32", b.cluster_ctarank), part)
+            behind = b.mad_lo("u32", line, SLICE, LINES * SLICE)
         with b.loop(self.count, dtype="u32", unroll=False) as step:
             full = cursor.wait_empty()
             stage = b.mad_lo("u32", cursor.stage, shape.stage_bytes, self.shared)
@@ -192,15 +213,12 @@ class _Writer:
             else:
                 with b.when(b.setp("ge", "u32", step, first)):
                     self._copy_b(full, stage, at)
-            self._copy("a", full, b.add("u32", stage, LINES * SLICE), at, b.mov("u32", 0))
-            if shape.overlap != "none":
-                with b.guard(b.setp("eq", "u32", step, last)):
-                    b.emit("griddepcontrol.launch_dependents")
+            self._copy("a", full, b.add("u32", stage, behind), at, line)
             b.add("u32", at, shape.values * shape.depth, out=at)
             cursor.advance()
 
     def _fill_early(self) -> Register:
-        """As much of B as the ring holds, and `ahead` steps more to L2; gives the former."""
+        """As much of B as the ring holds; gives how many steps that are."""
         b, shape = self.b, self.shape
         at = b.mul_lo("u32", self.start, shape.values * shape.depth)
         first = b.min("u32", self.count, shape.stages)
@@ -208,12 +226,6 @@ class _Writer:
             self._copy_b(b.mad_lo("u32", step, 8, self.barriers.base),
                          b.mad_lo("u32", step, shape.stage_bytes, self.shared), at)
             b.add("u32", at, shape.values * shape.depth, out=at)
-        if shape.ahead:
-            rest = b.min("u32", b.sub("u32", self.count, first), shape.ahead)
-            with b.loop(b.mul_lo("u32", rest, shape.depth), dtype="u32", unroll=False):
-                b.emit("cp.async.bulk.prefetch.tensor.2d.L2.global.tile",
-                       b.at(self.maps["b"], coordinates=[at, self.first]))
-                b.add("u32", at, shape.values, out=at)
         return first
 
     def _copy_b(self, full: Register, stage: Register, at: Register) -> None:
@@ -226,18 +238,22 @@ class _Writer:
               line: Register) -> None:
         """A step's slices of one operand."""
         b, shape = self.b, self.shape
+        opcode, mask = _COPY, list[Register]()
+        if name == "a" and shape.share > 1:
+            opcode += ".multicast::cluster"
+            mask = [b.mov("b16", (1 << shape.share) - 1)]
         for slice_ in range(shape.depth):
-            b.emit("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                   ".mbarrier::complete_tx::bytes", b.at(stage, slice_ * shape.slice_bytes),
+            b.emit(opcode, b.at(stage, slice_ * shape.slice_bytes),
                    b.at(self.maps[name], coordinates=[
                        b.add("u32", at, slice_ * shape.values) if slice_ else at, line]),
-                   b.at(full))
+                   b.at(full), *mask)
 
     def _multiply(self) -> list[Register]:
         """The CTA's slices; a stage is released when its products are done."""
         b, shape, row = self.b, self.shape, self.shape.recipe
         cursor = Cursor(b, self.barriers)
-        leads = b.setp("eq", "u32", self.thread, 0)
+        releases = b.setp("lt", "u32", self.thread, shape.share)
+        released = self._released()
         sums = b.regs(row.register, shape.columns // 2)
         for register in sums:
             b.mov(row.register, 0.0 if row.register == "f32" else 0, out=register)
@@ -257,19 +273,25 @@ class _Writer:
                            *row.tail(shape.columns))
             b.emit("wgmma.commit_group.sync.aligned")
             b.emit("wgmma.wait_group.sync.aligned", 1)
-            self._release(before, b.setp("ne.and", "u32", fresh, 0, leads))
+            with b.guard(b.setp("ne.and", "u32", fresh, 0, releases)):
+                b.emit(f"mbarrier.arrive.shared::{'cluster' if shape.share > 1 else 'cta'}.b64",
+                       b.sink, b.at(before))
             b.mov("u32", 1, out=fresh)
-            b.mov("u32", cursor.stage, out=before)
+            b.mad_lo("u32", cursor.stage, 8, released, out=before)
             cursor.advance()
         b.emit("wgmma.wait_group.sync.aligned", 0)
         return sums
 
-    def _release(self, stage: Register, leads: Register) -> None:
-        b = self.b
-        place = b.mad_lo("u32", stage, 8, self.barriers.base)
-        with b.guard(leads):
-            b.emit("mbarrier.arrive.shared::cta.b64", b.sink,
-                   b.at(place, self.barriers.empty_at))
+    def _released(self) -> Register:
+        """Where a thread says that a stage may be filled: thread i to CTA i of those that share."""
+        b, shape = self.b, self.shape
+        own = b.add("u32", self.barriers.base, self.barriers.empty_at)
+        if shape.share == 1:
+            return own
+        there = b.reg("u32")
+        b.emit("mapa.shared::cluster.u32", there, own,
+               b.min("u32", self.thread, shape.share - 1))
+        return there
 
     def _lay_down(self, sums: list[Register]) -> None:
         """Sums into shared memory, [row of A][line of B], where the ring was."""
@@ -297,17 +319,19 @@ class _Writer:
             with b.loop(shape.m * LINES // 4, at, GROUP * shape.split, dtype="u32",
                         unroll=False) as four:
                 self._four(four)
-        if shape.split > 1:
-            self._meet()
+        if shape.cluster > 1:  # others read this CTA's sums, or arrive at its barriers
+            self._meet_cluster()
         b.emit("ret")
 
     def _meet(self) -> None:
-        b = self.b
         if self.shape.split > 1:
-            b.emit("barrier.cluster.arrive.release")
-            b.emit("barrier.cluster.wait.acquire")
+            self._meet_cluster()
         else:
-            b.emit("bar.sync", 0)
+            self.b.emit("bar.sync", 0)
+
+    def _meet_cluster(self) -> None:
+        self.b.emit("barrier.cluster.arrive.release")
+        self.b.emit("barrier.cluster.wait.acquire")
 
     def _four(self, four: Register) -> None:
         b, shape = self.b, self.shape

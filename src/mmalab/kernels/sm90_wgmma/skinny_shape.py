@@ -26,6 +26,8 @@ MOST_ROWS = 256
 SPLITS = (1, 2, 4, 8)
 #: What may begin before the kernel ahead has ended: nothing, the launch, reading B.
 OVERLAPS = ("none", "launch", "weights")
+#: CTAs that may share A.
+SHARES = (1, 2, 4)
 #: Lines of B in a CTA's tile.
 LINES = 64
 #: Words between rows of partial sums: four threads of a quad then use other banks.
@@ -37,9 +39,8 @@ _WHERE = "mmalab.kernels.sm90_wgmma.skinny"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One product: `split` CTAs along K, `stages` of `depth` slices; `overlap` with the kernel
-    ahead (see :func:`skinny`), the next one being let in `late` steps before the end, with `ahead`
-    steps more on their way to L2."""
+    """One product: `split` CTAs along K, `stages` of `depth` slices, `share` CTAs that copy A for
+    each other, `overlap` with the kernel ahead (see :func:`skinny`)."""
 
     m: int
     n: int
@@ -50,8 +51,7 @@ class Shape:
     stages: int
     depth: int
     overlap: str = "none"
-    late: int = 0
-    ahead: int = 0
+    share: int = 1
 
     def __post_init__(self) -> None:
         check_sizes(m=self.m, n=self.n, k=self.k)
@@ -67,13 +67,17 @@ class Shape:
         if self.split not in SPLITS or self.split > self.slices:
             raise UsageError(f"split={self.split}", f"of {self.slices} slices",
                              legal=[str(s) for s in SPLITS if s <= self.slices], where=_WHERE)
+        legal = self.shares()
+        if self.share not in legal:
+            raise UsageError(f"share={self.share}", f"of {self.columns} lines of A, split "
+                             f"{self.split}", legal=[str(s) for s in legal], where=_WHERE)
         if self.overlap not in OVERLAPS:
             raise UsageError(f"overlap={self.overlap!r}", "is no way to follow another kernel",
                              legal=list(OVERLAPS), where=_WHERE)
-        for name, steps in (("late", self.late), ("ahead", self.ahead)):
-            if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
-                raise UsageError(f"{name}={steps!r}", "is no number of steps", legal="0 or more",
-                                 where=_WHERE)
+
+    def shares(self) -> list[int]:
+        """How many CTAs may copy A for each other: whole atoms of 8 lines each, and no split."""
+        return [s for s in SHARES if s == 1 or (self.split == 1 and self.columns % (8 * s) == 0)]
 
     def stages_for(self, resident: int) -> range:
         """How many stages a CTA may have, when an SM is to hold `resident` of them."""
@@ -122,6 +126,16 @@ class Shape:
         """Tiles of B's lines."""
         return -(-self.n // LINES)
 
+    @property
+    def cluster(self) -> int:
+        """CTAs of a cluster: along K, or of neighbouring tiles."""
+        return self.split * self.share
+
+    @property
+    def ctas(self) -> int:
+        """CTAs in whole clusters."""
+        return -(-self.tiles // self.share) * self.cluster
+
     def runs(self) -> list[range]:
         """The slices of each CTA of a cluster: the first are one longer where it must be."""
         each, more = divmod(self.slices, self.split)
@@ -133,7 +147,8 @@ class Shape:
         words = "f32" if self.recipe.dtype == "tf32" else self.recipe.dtype
         pitch = self.k * self.recipe.bytes
         return {name: MapShape(words, (self.k, lines), (pitch,), (self.values, box), "128B")
-                for name, lines, box in (("a", self.m, self.columns), ("b", self.n, LINES))}
+                for name, lines, box in (("a", self.m, self.columns // self.share),
+                                         ("b", self.n, LINES))}
 
     @property
     def params(self) -> tuple[Param, ...]:
