@@ -73,7 +73,8 @@ def test_model_is_near_what_was_measured():
 
 @pytest.mark.parametrize(("n", "k", "store", "copy"), [
     (4096, 4096, "permuted", "tma"), (4104, 4096, "staged", "tma"), (4101, 4096, "direct", "tma"),
-    (4096, 4092, "permuted", "shifted"), (4101, 4095, "direct", "threads"),
+    (4096, 4092, "permuted", "shifted"), (4101, 4095, "direct", "shifted"),
+    (4, 4095, "direct", "threads"),
 ])
 def test_way_out_follows_from_n_and_copies_from_k(n, k, store, copy):
     """16 columns, 8 columns or any; rows of 16 bytes or any."""

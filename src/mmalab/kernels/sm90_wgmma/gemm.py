@@ -203,6 +203,9 @@ class _Writer:
             else:
                 pointer = b.param(name, "u64")
                 self.pointers[name] = b.cvta("to.global.u64", b.load_param(pointer))
+        self.left_over = {
+            name: b.cvta("to.global.u64", b.load_param(b.param(f"{name}_values", "u64")))
+            for name, rows in zip("ab", self.problem.left_over, strict=True) if rows}
         self.padding: dict[str, Register] = {}
         if self.problem.padded:
             for key, entry in (("a", "a_values"), ("b", "b_values"), ("a_rows", "a_rows"),
@@ -251,9 +254,9 @@ class _Writer:
             return
         if self.problem.shifted:
             with b.when(b.setp("ge", "u32", self.thread, 128 * plan.groups + 32)):
-                shift = Shift(b, self.problem, self.barriers, self.shared)
-                with self._tiles():
-                    shift.tile()
+                shift = Shift(b, self.problem, self.barriers, self.shared, self.left_over)
+                with self._tiles() as place:
+                    shift.tile(place)
         with b.when(b.setp("eq", "u32", self.thread, 128 * plan.groups)):
             producer = Producer(b, self.problem, self.barriers, self.shared, self.maps, self.rank,
                                 self.pointers.get("experts"))

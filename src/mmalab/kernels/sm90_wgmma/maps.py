@@ -127,5 +127,6 @@ def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:
         c = maps["c"].over(args[-1]) if "c" in maps else args[-1]
         return [maps["a"].over(rows[0]), maps["b"].over(rows[1]), c, *args[:2], *rows,
                 np.zeros(1, np.uint32)]
-    return [maps[param.name].over(value) if param.name in maps else value
+    made = [maps[param.name].over(value) if param.name in maps else value
             for param, value in zip(problem.params, args, strict=True)]
+    return made + [value for value, left in zip(args[:2], problem.left_over, strict=True) if left]

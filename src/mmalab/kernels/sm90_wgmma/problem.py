@@ -104,10 +104,13 @@ class Problem:
         if self.unit < 2:
             raise UsageError(f"k={self.k}", "lines are shifted by words and half words",
                              legal="an even k", where=_WHERE)
-        if self.m % phases or self.n % phases:
+        alone = self.batch == 1 and not self.experts
+        if min(self.m, self.n) < phases or (any(self.left_over) and not alone):
             raise UsageError(f"m={self.m}, n={self.n}, k={self.k}", "tensor maps of rows that are "
                              f"to be shifted count {phases} of them at a time",
-                             legal=f"multiples of {phases}, or copy='threads'", where=_WHERE)
+                             legal=(f"{phases} rows or more" if alone else
+                                    f"multiples of {phases}") + ", or copy='threads'",
+                             where=_WHERE)
         if plan.store == "permuted" and self.dealt_in > 1:
             raise UsageError(f"store 'permuted', cluster {plan.cluster}, k={self.k}", "each CTA "
                              "copies whole deals of columns that are to be shifted",
@@ -275,6 +278,16 @@ class Problem:
         if self.shifted:
             return self.pitch - self.lean
         return -(-self.pitch // 16) * 16 if self.padded else self.pitch
+
+    @property
+    def left_over(self) -> tuple[int, int]:
+        """Rows of A and B behind the last ones that fill all phases."""
+        return (self.m % self.phases, self.n % self.phases) if self.shifted else (0, 0)
+
+    @property
+    def last_bytes(self) -> int:
+        """Bytes of a row in the last slice."""
+        return self.pitch - (self.slices - 1) * SLICE
 
     @property
     def row_values(self) -> int:

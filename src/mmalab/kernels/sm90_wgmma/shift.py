@@ -29,9 +29,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import GROUP, SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
+from mmalab.kernels.sm90_wgmma.tail import Tail
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
@@ -91,7 +93,8 @@ class Shift:
     """Moves the lines of one stage after the other; all threads of the three warps run it."""
 
     def __init__(self, b: KernelBuilder, problem: Problem, barriers: Barriers,
-                 shared: Register) -> None:
+                 shared: Register, values: dict[str, Register]) -> None:
+        """`values`: where those of A and B lie of which rows are left over (see `tail`)."""
         self.b, self.problem, self.barriers, self.shared = b, problem, barriers, shared
         thread = b.mov("u32", b.tid.x)
         self.lane = b.and_("b32", thread, 31)
@@ -102,6 +105,10 @@ class Shift:
                    for unit in (4, 8)}
         self.half = b.setp("ge", "u32", self.lane, 16)
         self.parts = self._parts()
+        self.tails = {name: Tail(b, problem, at, name, self.lane, self.warp,
+                                 len(part.phases), WARPS)
+                      for name, part in zip("ab", self.parts, strict=True)
+                      if (at := values.get(name)) is not None}
 
     def _parts(self) -> list[_Part]:
         plan, problem = self.problem.plan, self.problem
@@ -141,22 +148,24 @@ class Shift:
 
     # --- tiles ------------------------------------------------------------------------------------
 
-    def tile(self) -> None:
+    def tile(self, place: Place) -> None:
         """All slices of a tile."""
         b, problem = self.b, self.problem
         more = problem.copied_slices - problem.slices
+        for name, tail in self.tails.items():
+            tail.tile(place.m if name == "a" else place.n)
         self._await_next()
         if problem.slices > 1:
             with b.loop(problem.slices - 1, unroll=False):
                 stages = self._stages()
                 self._await_next()
                 self._move(*stages)
-                self._tell()
+                self._tell(stages[0], SLICE)
         stages = self._stages()
         if more:
             self._await_next()
         self._move_last(*stages)
-        self._tell()
+        self._tell(stages[0], problem.last_bytes)
         if more:
             self._tell()
 
@@ -172,9 +181,13 @@ class Shift:
                        for cursor in (self.here, self.next))
         return here, ahead
 
-    def _tell(self) -> None:
-        """The stage may be multiplied."""
+    def _tell(self, stage: Register | None = None, left: int = 0) -> None:
+        """The stage may be multiplied; `left` bytes of its lines are values."""
         b = self.b
+        if stage is not None and self.tails:
+            b.emit("bar.warp.sync", -1)
+            for tail in self.tails.values():
+                tail.slice(stage, left)
         b.emit("fence.proxy.async.shared::cta")
         b.emit("bar.warp.sync", -1)
         ready = self.here.full()
@@ -216,7 +229,7 @@ class Shift:
     def _move_last(self, here: Register, ahead: Register) -> None:
         """All lines, cleared behind the last values."""
         b, problem, at = self.b, self.problem, self.at[4]
-        left = problem.pitch - (problem.slices - 1) * SLICE
+        left = problem.last_bytes
         inside = b.setp("lt", "u32", at, left)
         mask = b.selp("b32", (1 << 8 * (left % 4)) - 1, -1,
                       b.setp("eq", "u32", at, left & ~3)) if left % 4 else None
