@@ -418,7 +418,9 @@ def main() -> int:
               "date": dt.datetime.now(dt.UTC).date().isoformat(), "times": options.times,
               "command": " ".join(["tools/gpu_tma.py", f"--seed {seed} --times {options.times}"]),
               "device": "none" if options.emulate_only else "NVIDIA H200",
-              "kernels": dict(ran), "cases_each": CASES,
+              "kernels": dict(ran),
+              "opcodes": dict(sorted(Counter(s.opcode for s, _ in all_setups).items())),
+              "cases_each": CASES,
               "differ": dict(Counter(d["family"] for d in differ)), "first": differ[:40],
               "seconds": round(time.monotonic() - start, 1)}
     options.out.parent.mkdir(parents=True, exist_ok=True)
