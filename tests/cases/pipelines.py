@@ -32,8 +32,9 @@ _NVFP4 = ("mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_ve
 _STAGES = 3
 
 
-def _kernel(name: str, threads: int, target: str = "sm_90a") -> KernelBuilder:
-    b = KernelBuilder(name, target=target, version=(8, 6), arity=isa.find)
+def _kernel(name: str, threads: int, target: str = "sm_90a",
+            version: tuple[int, int] = (8, 6)) -> KernelBuilder:
+    b = KernelBuilder(name, target=target, version=version, arity=isa.find)
     b.reqntid(threads)
     return b
 
@@ -328,6 +329,40 @@ def columns(count: int, *, register: bool = True) -> str:
     return b.text()
 
 
+# --- E03, E09: scales of the padding, rows that nobody computes -----------------------------------
+
+def padded() -> str:
+    """E03, E09: a tile of 16 rows for each CTA, some of them valid; the last 16 of K = 64 are
+    padding.
+
+    A has ones in valid rows and zeros in the padding; each row's word holds four scales (ue4m3).
+    """
+    b = _kernel("padded", 32, target="sm_120a", version=(8, 7))
+    scales, out = (b.load_param(b.param(name, "u64")) for name in ("scales", "out"))
+    rows = b.load_param(b.param("rows", "u32"))
+    lane = b.mov("u32", b.tid.x)
+    row, quad = b.shr("u32", lane, 2), b.and_("b32", lane, 3)
+    first = b.mad_lo("u32", b.mov("u32", b.ctaid.x), 16, row)
+    ones, zero = b.mov("b32", 0x22222222), b.mov("b32", 0)
+    inside = b.setp("lt", "u32", quad, 2)
+    last = b.selp("b32", ones, zero, inside)
+    halves = [b.setp("lt", "u32", at, rows) for at in (row, b.add("u32", row, 8))]
+    a = [b.selp("b32", word, zero, valid) for word in (ones, last) for valid in halves]
+    own = b.add("u32", first, b.mul_lo("u32", b.and_("b32", lane, 1), 8))
+    scale = b.ld("global.b32", b.at(b.add("s64", scales, b.mul_wide("u32", own, 4))))
+    one = b.mov("b32", 0x38383838)
+    f_zero = b.mov("f32", 0.0)
+    d = [b.reg("f32") for _ in range(4)]
+    b.emit(_NVFP4, d, a, [ones, last], [f_zero] * 4, scale, [0, 0], one, [0, 0])
+    at = b.mad_lo("u32", first, 8, b.mul_lo("u32", quad, 2))
+    place = b.add("s64", out, b.mul_wide("u32", at, 4))
+    for half in range(2):
+        for element in range(2):
+            b.st("global.f32", b.at(place, 256 * half + 4 * element), d[2 * half + element])
+    b.emit("ret")
+    return b.text()
+
+
 # --- F03: registers handed over -------------------------------------------------------------------
 
 def split(launch: int, *groups: int, blocked: bool = False) -> str:
@@ -387,6 +422,7 @@ TWINS: dict[str, Callable[[], str]] = {
     "k02_columns_48": partial(columns, 48),
     "k02_columns_64": partial(columns, 64),
     "k02_columns_48_immediate": partial(columns, 48, register=False),
+    "e03_padded": padded,
     "f02_two_accumulators": partial(wgmma_text, n=256, tiles=2),
     "f02_one_accumulator": partial(wgmma_text, n=256, tiles=1),
     "f03_split_504": partial(split, 168, 24, 240, 240),

@@ -54,6 +54,8 @@ class Argument:
     output: Path | None = None
     #: What is written, where that is not the value itself: the array of a tensor map.
     array: NDArray[Any] | None = None
+    #: The PTX type of a buffer that starts as all ones.
+    type: str = ""
 
     def save(self) -> None:
         """Write the buffer to its file.
@@ -141,7 +143,7 @@ def _out(spec: str, rest: str) -> Argument:
     except ValueError as failed:
         raise UsageError(f"shape {shape}", f"is no array: {failed}", where=_WHERE) from None
     array.reshape(-1).view(np.uint8)[:] = 0xFF
-    return Argument(array, Path(name))
+    return Argument(array, Path(name), type=dtype)
 
 
 def _hex(spec: str, text: str) -> bytes:
@@ -211,5 +213,6 @@ def _own_map(spec: str, rest: str, folder: Path) -> Argument:
         return Argument(over(_load(parts[1], folder), options))
     if parts[0] == "out" and len(parts) == 4:
         held = _out(spec, ":".join(parts[1:]))
-        return Argument(over(held.value, options, dtype=parts[2]), held.output, held.value)
+        return Argument(over(held.value, options, dtype=parts[2]), held.output, held.value,
+                        held.type)
     raise UsageError(f"--arg {spec}", "is no tensor map", legal=_MAP_SPECS, where=_WHERE)

@@ -44,6 +44,7 @@ def run(
     Exit 1 for any error found (with --strict, any warning), 2 where an instruction is refused.
     """
     from mmalab.cli.arguments import read_arguments
+    from mmalab.cli.outputs import described
     from mmalab.ptx import parse
     from mmalab.sanitizer import emulate
 
@@ -61,7 +62,7 @@ def run(
     if json:
         print_json(done.as_dict() | {"verdict": judged})
     else:
-        _print(done, strict=strict, sanitized=sanitize)
+        _print(done, described(arguments), strict=strict, sanitized=sanitize)
     if judged == "findings":
         raise typer.Exit(1)
 
@@ -103,7 +104,7 @@ def _deadlock_lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"    ... {report['count']} groups of lanes wait"
 
 
-def _print(done: Any, *, strict: bool, sanitized: bool) -> None:
+def _print(done: Any, outputs: list[str], *, strict: bool, sanitized: bool) -> None:
     for finding in done.findings[:_SHOWN]:
         say(str(finding))
         if finding.code != "deadlock":  # told below, once
@@ -118,6 +119,8 @@ def _print(done: Any, *, strict: bool, sanitized: bool) -> None:
     shown = {name: count for name, count in done.counters.items()
              if count and not name.startswith("instructions.")}
     say("counters: " + ", ".join(f"{name} {count:,}" for name, count in shown.items()))
+    if outputs:
+        say("outputs: " + "\n    ".join(outputs))
     inexact = {form: why for form, why in done.fidelity.items() if why != "exact"}
     say(f"fidelity: {len(done.fidelity) - len(inexact)} forms exact"
         + "".join(f"\n    {form}: {why}" for form, why in inexact.items()))

@@ -24,27 +24,25 @@ import numpy as np
 from mmalab.emulator.program import Program
 from mmalab.emulator.state import LaunchShape
 from mmalab.errors import UsageError
-from mmalab.isa.targets import limits
+from mmalab.isa.targets import limits, runs_on
 from mmalab.isa.targets import target as target_row
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
 
-__all__ = ["Extent", "arguments", "check_kernel", "check_names", "check_shape", "schedule_of",
-           "three", "whole"]
+__all__ = ["Extent", "arguments", "check_image", "check_kernel", "check_names", "check_shape",
+           "schedule_of", "three", "whole"]
 
 Extent = int | Sequence[int]
 
 _WHERE = "mmalab.emulate"
 _LIMITS = "CUDA programming guide, technical specifications"
 _MAX_THREADS = 1024
-_MAX_SHARED = 232448
 _LANES = 32
 #: Registers are given to warps in steps.
 _STEP = 8
 _MAX_BLOCK = (1024, 1024, 64)
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 #: CTAs of a cluster where the kernel allows sizes that are not portable; 8 otherwise.
-_MAX_CLUSTER = 16
 
 
 def whole(name: str, value: Any, *, least: int = 0) -> int:
@@ -118,6 +116,17 @@ def check_names(target: Any, numerics: Any) -> None:
                          where=_WHERE)
 
 
+def check_image(code: str, chip: str) -> None:
+    """Code for one target runs on the chip of another.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if not runs_on(code, chip):
+        raise UsageError(f"code for {code}", f"does not run on {chip}",
+                         legal=f".target {target_row(chip)}", where="PTX ISA, .target")
+
+
 def schedule_of(schedule: Any) -> str | int:
     """``eager``, ``lazy`` or a seed; digits are a seed too.
 
@@ -132,8 +141,8 @@ def schedule_of(schedule: Any) -> str | int:
                      legal="eager, lazy, or a seed of 0 or more", where=_WHERE)
 
 
-def check_shape(program: Program, shape: LaunchShape) -> None:
-    """The launch is one that the kernel and some chip allow.
+def check_shape(program: Program, shape: LaunchShape, target: str) -> None:
+    """The launch is one that the kernel and the chip `target` allow.
 
     Raises:
         UsageError: it is not.
@@ -151,13 +160,14 @@ def check_shape(program: Program, shape: LaunchShape) -> None:
     if any(size > limit for size, limit in zip(shape.grid, _MAX_GRID, strict=True)):
         raise UsageError(f"grid {shape.grid}", "more than a launch can have",
                          legal=f"at most {_MAX_GRID}", where=_LIMITS)
+    chip = limits(target)
     shared = program.dynamic_offset - 1024 + shape.dynamic_shared
-    if shared > _MAX_SHARED:
+    if shared > chip.shared_per_cta:
         raise UsageError(f"{shared} bytes of shared memory ({shape.dynamic_shared} dynamic)",
-                         "more than any chip has for a CTA", legal=f"0 to {_MAX_SHARED}",
-                         where=_LIMITS)
+                         f"more than {target} has for a CTA",
+                         legal=f"0 to {chip.shared_per_cta}", where=_LIMITS)
     _check_registers(program, shape)
-    _check_cluster(shape)
+    _check_cluster(shape, target, chip.cluster)
 
 
 def _check_registers(program: Program, shape: LaunchShape) -> None:
@@ -173,11 +183,12 @@ def _check_registers(program: Program, shape: LaunchShape) -> None:
                          legal=f".maxnreg up to {fits}", where="PTX ISA, setmaxnreg")
 
 
-def _check_cluster(shape: LaunchShape) -> None:
+def _check_cluster(shape: LaunchShape, target: str, most: int) -> None:
     x, y, z = shape.cluster
-    if x * y * z > _MAX_CLUSTER:
-        raise UsageError(f"cluster {shape.cluster}: {x * y * z} CTAs", "more than any chip has",
-                         legal=f"1 to {_MAX_CLUSTER}", where=_LIMITS)
+    if x * y * z > max(most, 1):
+        raise UsageError(f"cluster {shape.cluster}: {x * y * z} CTAs",
+                         f"more than {target} has" if most else f"{target} has no clusters",
+                         legal=f"1 to {max(most, 1)}", where=_LIMITS)
     if any(g % c for g, c in zip(shape.grid, shape.cluster, strict=True)):
         fits = tuple(-(-g // c) * c for g, c in zip(shape.grid, shape.cluster, strict=True))
         raise UsageError(f"grid {shape.grid}", f"not a multiple of the cluster {shape.cluster}",

@@ -41,6 +41,7 @@ from mmalab.emulator.program import Program
 from mmalab.emulator.requests import (
     Extent,
     arguments,
+    check_image,
     check_kernel,
     check_names,
     check_shape,
@@ -121,13 +122,14 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
     if isinstance(kernel, Kernel):
         args = list(kernel.values(args))
     program = _program(kernel, entry)
-    shape = _shape(program, kernel, grid, block, cluster, dynamic_shared)
+    own_target = kernel.target if isinstance(kernel, Kernel) else program.target
+    check_image(own_target, target or own_target)
+    shape = _shape(program, kernel, grid, block, cluster, dynamic_shared, target or own_target)
     space = AddressSpace()
     for name, where, base, _, data in program.globals:
         space.add_bytes(name, np.frombuffer(data, np.uint8).copy(), space=where, base=base)
     space.set_params(bind(program, args, space))
     heard = [make(program, shape) for make in listeners] if sanitize else []
-    own_target = kernel.target if isinstance(kernel, Kernel) else program.target
     machine = Machine(program, shape, space, target=target or own_target, numerics=numerics,
                       schedule=schedule_of(schedule), sanitize=sanitize, listeners=heard)
     try:
@@ -157,7 +159,7 @@ def _program(kernel: Kernel | Module | str, entry: str | None) -> Program:
 
 def _shape(program: Program, kernel: Kernel | Module | str, grid: Extent | None,
            block: Extent | None, cluster: Extent | None,
-           dynamic_shared: int | None) -> LaunchShape:
+           dynamic_shared: int | None, target: str) -> LaunchShape:
     own = kernel if isinstance(kernel, Kernel) else None
     if block is None:
         block = own.block if own else program.required_block
@@ -170,7 +172,7 @@ def _shape(program: Program, kernel: Kernel | Module | str, grid: Extent | None,
         three("cluster", cluster if cluster is not None else own.cluster if own else 1),
         whole("dynamic_shared", dynamic_shared if dynamic_shared is not None
               else own.dynamic_shared if own else 0))
-    check_shape(program, shape)
+    check_shape(program, shape, target)
     return shape
 
 

@@ -98,7 +98,7 @@ def _arrange(rows: int, width: int, name: str, pads: int, phase: int, *,
              spread: bool) -> Arrangement:
     mode = swizzle(name)
     unit = 8 if mode.flips else _CHUNK
-    if name == "none":
+    if name == "none" or not width:  # maps of arbitrary bytes may have boxes of no bytes
         return Arrangement(rows * width, unit, unit - pads, None, 0, rows * width, spread)
     plain = np.arange(rows)[:, None] * mode.pitch + np.arange(0, width, unit)
     offsets = np.asarray(mode.place(plain.reshape(-1) + phase), np.int64) - phase
