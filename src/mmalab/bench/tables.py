@@ -68,7 +68,7 @@ def _skinny(kind: str, types: Mapping[str, Any]) -> Iterable[Row]:
     """Few rows, each twice: reading what the kernel ahead may have written when it has ended, as
     any kernel does; and reading B before, which holds where B are weights."""
     for m in (1, 4, 16, 64):
-        shares = (1, 2, 4) if m == 64 else (1, 2) if m == 16 else (1,)
+        shares = (1, 2) if m == 64 else (1,)
         choices = [{**types, "depth": depth, "share": share}
                    for depth in (1, 2) for share in shares]
         for ahead, overlaps in (("", ("launch", "none")), (", B read ahead", ("weights",))):
