@@ -142,6 +142,8 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "copy": problem.copy,
         "meets": problem.padded,
         "shared_bytes": plan.shared_bytes(problem.out_bytes),
+        "slice_clocks": {"products": plan.tile[0] * plan.tile[1] / 32,
+                         "shared": problem.shared_clocks},
         "instruction": row.key(plan.part_columns if problem.promote_every else plan.tile[1]),
         "instruction_k": row.k,
         "unit": row.unit,

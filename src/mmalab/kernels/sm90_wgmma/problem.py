@@ -314,6 +314,16 @@ class Problem:
         return -(-self.row_values // self.values)
 
     @property
+    def shared_clocks(self) -> float:
+        """Clocks that shared memory takes for a slice, 128 bytes each: wgmma reads each 64 rows of
+        A and all of B, TMA writes all lines, and those that are shifted are read (by half words:
+        twice) and written."""
+        rows, columns = self.plan.tile
+        shifts = [phase * self.lean for phase in range(1, self.phases if self.shifted else 1)]
+        moved = sum(2 if shift % 4 == 0 else 3 for shift in shifts) / self.phases
+        return rows / 64 * (64 + columns) + (rows + columns) * (1 + moved)
+
+    @property
     def tiles(self) -> tuple[int, int]:
         """Tiles of C along M and N, in whole clusters."""
         along = []
