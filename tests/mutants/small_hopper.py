@@ -486,6 +486,95 @@ def swizzled_maps() -> list[Any]:
         swizzle="128B") for rows in (64, 8)]
 
 
+def _stores(newest: int, apart: int) -> str:
+    """Four stores from two buffers that take turns, waiting for all but the newest `newest`."""
+    steps = "".join(
+        f"@%e cp.async.bulk.wait_group.read {newest};\nbar.sync 0;\n"
+        f"add.u32 %r4, %r1, {apart * (at % 2)}; st.shared.b32 [%r4], %t;\n{PROXY}bar.sync 0;\n"
+        f"add.u32 %r5, %s, {apart * (at % 2)};\n@%e cp.async.bulk.global.shared::cta.bulk_group"
+        f" [%g1+{512 * at}], [%r5], 512;\n{COMMIT}" for at in range(4))
+    return "shl.b32 %r1, %t, 2; add.u32 %r1, %r1, %s;\n" + steps + DONE
+
+
+_SUMS = (
+    FILL + "add.u32 %r8, %r1, 1024; st.shared.b32 [%r8], 0;\n" + PROXY + init(1) + TOGETHER
+    + "mapa.shared::cluster.u32 %r5, %s, 0; add.u32 %r5, %r5, 1024;\n"
+    "mapa.shared::cluster.u32 %r6, %b, 0;\n" + only(0) + expect(0, 1024, "%p20")
+    + "@%e cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32"
+    " [%r5], [%s], 512, [%r6];\nsetp.ne.u32 %p3, %k, 0; @%p3 bra END;\n" + wait(0, 0)
+    + "ld.shared.b32 %r2, [%r8];\n" + KEEP + "END:\n" + MEET)
+_TURNS = (
+    "setp.lt.u32 %p1, %w, 4; mov.b32 %r9, 0; @%p1 bra LOW;\n"
+    "HIGH: bar.sync 2, 256; add.u32 %r9, %r9, 1; shl.b32 %r1, %t, 2; add.u32 %r1, %r1, %s;\n"
+    "st.shared.b32 [%r1+-512], %r9; bar.arrive 1, 256; setp.lt.u32 %p2, %r9, 3;\n"
+    "@%p2 bra HIGH; bra END;\n"
+    "LOW: shl.b32 %r1, %t, 2; add.u32 %r1, %r1, %s; st.shared.b32 [%r1], %r9; bar.arrive 2, 256;\n"
+    "bar.sync 1, 256; add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r9, 3; @%p2 bra LOW;\nEND:\n")
+_COUNTER = (MEET + "@%e st.shared.b32 [%s], 0;\n" + MEET + "mapa.shared::cluster.u32 %r5, %s, 0;\n"
+            "@%e atom.relaxed.cluster.shared::cluster.add.u32 %r2, [%r5], 1;\n" + MEET)
+
+
+def _late() -> dict[str, tuple[Case, Case]]:
+    one = init(1) + START + expect(0, 512) + bulk(512)
+    written = ("shl.b32 %r3, %t, 4; add.u32 %r3, %r3, %s; st.shared.v4.b32 [%r3], {0, 0, 0, 0};\n"
+               "setp.lt.u32 %p3, %t, 16;\n@%p3 st.shared.v4.b32 [%r3+2048], {0, 0, 0, 0};\n"
+               "bar.sync 0;\nsetp.eq.u32 %p4, %w, 0;\n")
+    ring = (init(1, 4) + START + expect(0, 512) + bulk(512) + wait(0, 0) + "bar.warp.sync -1;\n"
+            "@%el mbarrier.arrive.shared::cta.b64 _, [%b+8];\n" + READ + "@!%e bra END;\n"
+            + wait(1, 0) + expect(0, 512) + bulk(512) + wait(0, 1) + "END:\n")
+    early = "bar.warp.sync -1;\n@%el mbarrier.arrive.shared::cta.b64 _, [%b+8];\n"
+    zero = "mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0;\n"
+    differs = (zero + LOAD_AB + FENCE + "setp.ne.u32 %p30, %w, 0;\n"
+               + f"{PRODUCT} {d_of()}, %rd0, %rd1, %p30, 1, 1, 0, 0;\n" + GROUP + READY)
+    return {
+        "two_buffers_at_one_place": pair(
+            Case(_stores(1, 0), ("missing-bulk-wait",)), (_stores(1, 0), _stores(1, 512))),
+        "two_buffers_and_three_in_flight": pair(
+            Case(_stores(2, 512), ("missing-bulk-wait",)), (_stores(2, 512), _stores(1, 512))),
+        "sums_of_a_bulk_reduction_unawaited": pair(
+            Case(_SUMS.replace(wait(0, 0), ""), ("missing-mbarrier-wait",), launch=CTAS),
+            ("ld.shared.b32 %r2, [%r8]", wait(0, 0) + "ld.shared.b32 %r2, [%r8]")),
+        "a_bulk_reduction_of_unfenced_words": pair(
+            Case(_SUMS.replace(PROXY, ""), ("missing-proxy-fence",), launch=CTAS),
+            (init(1) + TOGETHER, PROXY + init(1) + TOGETHER)),
+        "an_atomic_of_two_ctas_at_cta_scope": pair(
+            Case(_COUNTER.replace("relaxed.cluster", "relaxed.cta"), ("scope-too-narrow",),
+                 launch=CTAS), ("relaxed.cta", "relaxed.cluster")),
+        "a_proxy_fence_by_one_of_four_warps": pair(
+            Case(written + "@%p4 " + PROXY + OPERANDS + FENCE + product() + GROUP + READY,
+                 ("missing-proxy-fence",)), ("@%p4 " + PROXY, PROXY)),
+        "released_before_it_is_read": pair(
+            Case(ring, ("missing-barrier", "missing-mbarrier-wait")), (early + READ, READ + early)),
+        "scale_d_of_one_warp": pair(
+            Case(differs, ("illegal-value",), outputs), ("%w, 0;", "%w, 9;")),
+        "initialised_by_another_warp": pair(
+            Case("setp.eq.u32 %p4, %t, 32; @%p4 mbarrier.init.shared::cta.b64 [%b], 1;\n"
+                 + expect(0, 512) + bulk(512) + wait(0, 0), ("mbarrier-init-order",)),
+            ("@%e mbarrier.arrive", "bar.sync 0; @%e mbarrier.arrive")),
+        "copies_that_overlap": pair(
+            Case(init(1) + START + expect(0, 1024) + bulk(512) + bulk(512, to="%s+256")
+                 + wait(0, 0), ("async-overlap",)), ("%s+256", "%s+512")),
+        "a_relaxed_wait": pair(
+            Case(one + wait(0, 0, ".relaxed.cta") + USE, ("missing-acquire",)),
+            (USE, "fence.acq_rel.cta;\n" + USE)),
+        "prefetched_past_the_buffer": pair(
+            Case("@%e cp.async.bulk.prefetch.L2.global [%g0+4080], 512;\n", ("out-of-bounds",)),
+            ("4080", "3584")),
+        "a_barrier_that_no_sm_has": pair(
+            Case("mov.b32 %r3, 16; bar.sync %r3, 128;\n", ("illegal-value", "barrier-count")),
+            ("%r3, 16", "%r3, 15")),
+        "half_a_warp_gives_registers": pair(
+            Case("setp.lt.u32 %p3, %l, 16; @!%p3 bra X;\nsetmaxnreg.dec.sync.aligned.u32 40;\n"
+                 "X: bar.warp.sync -1;\n", ("divergent-collective",),
+                 launch={"attributes": ".reqntid 128 .maxnreg 128"}), ("%l, 16", "%l, 32")),
+        "another_cluster_than_the_kernel_has": pair(
+            Case("mapa.shared::cluster.u32 %r4, %b, 2;\n" + init(1) + TOGETHER
+                 + "@%e mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r4];\n" + MEET,
+                 ("out-of-bounds",), launch={"grid": 2, "attributes": ".reqnctapercluster 2"}),
+            ("%b, 2", "%b, 1"), (init(1), init(2))),
+    }
+
+
 # --- right, but not what one sees every day -------------------------------------------------------
 
 def _unusual() -> dict[str, Case]:
@@ -590,6 +679,24 @@ def _unusual() -> dict[str, Case]:
         "a_box_over_the_edge": Case(edge, args=tiles()),
         "multicast_to_itself": Case(to_itself, launch=CTAS),
         "a_split_cluster_barrier": Case(split, launch=CTAS),
+        "two_buffers_in_turns": Case(_stores(1, 512)),
+        "sums_of_a_cluster": Case(_SUMS, launch=CTAS),
+        "two_groups_in_turns": Case(_TURNS, launch={"block": 256}),
+        "a_counter_of_two_ctas": Case(_COUNTER, launch=CTAS),
+        "a_hint_and_a_sleep": Case(
+            one + "{ W: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p3, [%b], 0, 1000;"
+            " @%p3 bra D; nanosleep.u32 20; bra W; D: }\n" + USE),
+        "asynchronous_arrivals_that_count_themselves": Case(
+            init(128) + START + "shl.b32 %r3, %t, 4; add.u32 %r3, %r3, %s;\n"
+            "mul.wide.u32 %rd3, %t, 16; add.u64 %rd3, %rd3, %g0;\n"
+            "cp.async.cg.shared.global [%r3], [%rd3], 16;\n"
+            "cp.async.mbarrier.arrive.shared::cta.b64 [%b];\n"
+            "mbarrier.arrive.shared::cta.b64 _, [%b];\n" + wait(0, 0) + USE),
+        "everybody_commits_nothing": Case(
+            FILL + PROXY + "bar.sync 0;\n" + OUT + "cp.async.bulk.commit_group;\n"
+            "cp.async.bulk.wait_group.read 0;\nbar.sync 0;\n" + FILL),
+        "arrives_and_leaves": Case("barrier.cluster.arrive; setp.eq.u32 %p1, %k, 1; @%p1 ret;\n"
+                                   "barrier.cluster.wait;\n", launch=CTAS),
         "threads_that_leave_before_a_barrier": Case(
             "setp.ge.u32 %p3, %t, 40; @%p3 ret;\n" + FILL + "bar.sync 0;\n" + USE),
         "size_and_address_from_registers": Case(
@@ -599,5 +706,5 @@ def _unusual() -> dict[str, Case]:
     }
 
 
-FAULTS = _clusters() | _barriers() | _copies() | _products() | _warps() | _more()
+FAULTS = _clusters() | _barriers() | _copies() | _products() | _warps() | _more() | _late()
 UNUSUAL = _unusual()

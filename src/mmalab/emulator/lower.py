@@ -200,6 +200,7 @@ class Lowering:
             local_bytes=self.local_end, globals=self._globals(),
             maybe_undefined=undefined_registers(sites, blocks, self.slots.names),
             required_block=_extent(entry, ".reqntid"), max_block=_extent(entry, ".maxntid"),
+            required_cluster=_extent(entry, ".reqnctapercluster"),
             launch_registers=launch_registers(entry, self.module.target))
 
     def _patched(self, site: Site) -> Site:

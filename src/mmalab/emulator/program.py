@@ -164,5 +164,6 @@ class Program:
     maybe_undefined: Mapping[tuple[str, int], str] = field(default_factory=dict)
     required_block: tuple[int, int, int] | None = None
     max_block: tuple[int, int, int] | None = None
+    required_cluster: tuple[int, int, int] | None = None
     #: Registers of a thread at launch where directives fix them, else 0.
     launch_registers: int = 0

@@ -150,6 +150,10 @@ def check_shape(program: Program, shape: LaunchShape, target: str) -> None:
     if program.required_block and shape.block != program.required_block:
         raise UsageError(f"block {shape.block}", f"{program.entry} requires its .reqntid",
                          legal=str(program.required_block), where="PTX ISA, .reqntid")
+    if program.required_cluster and shape.cluster != program.required_cluster:
+        raise UsageError(f"cluster {shape.cluster}",
+                         f"{program.entry} requires its .reqnctapercluster",
+                         legal=str(program.required_cluster), where="PTX ISA, .reqnctapercluster")
     most = _MAX_THREADS
     if program.max_block:
         most = min(most, int(np.prod(program.max_block)))

@@ -169,7 +169,8 @@ def _shape(program: Program, kernel: Kernel | Module | str, grid: Extent | None,
     shape = LaunchShape(
         three("grid", grid if grid is not None else own.grid if own else 1),
         three("block", block),
-        three("cluster", cluster if cluster is not None else own.cluster if own else 1),
+        three("cluster", cluster if cluster is not None else own.cluster if own
+              else program.required_cluster or 1),
         whole("dynamic_shared", dynamic_shared if dynamic_shared is not None
               else own.dynamic_shared if own else 0))
     check_shape(program, shape, target)

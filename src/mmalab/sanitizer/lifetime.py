@@ -105,7 +105,9 @@ class Lifetimes:
             if not self._mbarriers.protocol.check_announced(target):
                 continue
             phase = max(target.copies)
-            counts = known.row(HARD, target.agent.cta, target.agent.row)
+            # The CTA's own copies need only be over: nobody reads them after the exit.
+            relation = TIME if target.copies[phase].cta == cta else HARD
+            counts = known.row(relation, target.agent.cta, target.agent.row)
             if counts[target.agent.lane] < target.base + phase + 1:
                 self._in_flight(target, phase)
 

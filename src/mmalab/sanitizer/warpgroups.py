@@ -20,6 +20,7 @@ import numpy as np
 
 from mmalab.emulator.events import SetRegisters, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from mmalab.sanitizer.clocks import EXECUTION, lanes_of
+from mmalab.sanitizer.warps import ranges
 from mmalab.sanitizer.world import World
 
 __all__ = ["WarpgroupRule"]
@@ -131,8 +132,8 @@ class WarpgroupRule:
             lanes = lanes_of(absent).tolist()
             self._report(event.cta, event.warp, event.site, group,
                          f"all threads of its warpgroup must execute it, and lanes "
-                         f"{lanes[0]} to {lanes[-1]} of warp {event.warp} are elsewhere or have "
-                         "ended", {"absent_lanes": lanes})
+                         f"{ranges(lanes)} of warp {event.warp} are elsewhere or have ended",
+                         {"absent_lanes": lanes})
 
     def _apart(self, event: Step, group: _List, done: _Done) -> None:
         world = self._world

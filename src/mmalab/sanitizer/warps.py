@@ -18,7 +18,7 @@ from mmalab.emulator.events import Access, BarrierArrive, Collective, WarpSync
 from mmalab.sanitizer.clocks import lanes_of
 from mmalab.sanitizer.world import World
 
-__all__ = ["WarpRules"]
+__all__ = ["WarpRules", "ranges"]
 
 
 class WarpRules:
@@ -56,7 +56,7 @@ class WarpRules:
         world.breach(
             "divergent-collective",
             f"{world.named(event.site)} is .aligned: all lanes of warp {event.warp} must "
-            f"execute it together, lanes {_ranges(lanes)} are elsewhere or have ended. "
+            f"execute it together, lanes {ranges(lanes)} are elsewhere or have ended. "
             "Repair: move it out of the branch",
             cta=event.cta, warp=event.warp, site=event.site, lane=lanes[0],
             warps=frozenset(range(world.warps)), witness={"absent_lanes": lanes})
@@ -69,7 +69,7 @@ class WarpRules:
         lanes = lanes_of(strangers).tolist()
         world.breach(
             "warp-sync-mask",
-            f"{world.named(event.site)}: lanes {_ranges(lanes)} execute it, but the mask "
+            f"{world.named(event.site)}: lanes {ranges(lanes)} execute it, but the mask "
             f"{members:#010x} does not name them. Repair: mask {event.mask:#010x}",
             cta=event.cta, warp=event.warp, site=event.site, lane=lanes[0],
             warps=frozenset((event.warp,)),
@@ -80,7 +80,7 @@ class WarpRules:
         lanes = lanes_of(event.inactive).tolist()
         world.breach(
             "warp-sync-mask",
-            f"{world.named(event.site)}: lanes {_ranges(lanes)} read from a lane that does not "
+            f"{world.named(event.site)}: lanes {ranges(lanes)} read from a lane that does not "
             "take part, the result is undefined. Repair: name a source lane inside the mask",
             cta=event.cta, warp=event.warp, site=event.site, lane=lanes[0], key=("source",),
             warps=frozenset((event.warp,)), witness={"reading_lanes": lanes})
@@ -116,7 +116,7 @@ class WarpRules:
             witness={"address": address, "space": event.space, "lanes": lanes})
 
 
-def _ranges(lanes: list[int]) -> str:
+def ranges(lanes: list[int]) -> str:
     """Lane numbers in short: [0, 1, 2, 8] -> "0-2, 8"."""
     parts: list[str] = []
     start = previous = lanes[0]
