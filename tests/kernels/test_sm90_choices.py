@@ -26,9 +26,11 @@ ROOT = Path(__file__).resolve().parents[2]
     ((8192, 8192, 8192), {}, (256, 208), "cooperative"),
     ((4096, 4096, 4096), {}, (128, 256), "cooperative"),
     ((8192, 8192, 1024), {}, (128, 192), "pingpong"),
-    ((4096, 576, 7168), {}, (128, 144), "cooperative"),
+    ((4096, 576, 7168), {}, (128, 144), "pingpong"),
+    ((4096, 57344, 8192), {}, (256, 208), "cooperative"),
     ((8192, 8192, 8192), {"dtype": "tf32"}, (256, 208), "cooperative"),
-    ((8192, 8192, 8192), {"dtype": "e4m3", "promote_every": 128}, (128, 256), "cooperative"),
+    ((8192, 8192, 8192), {"dtype": "e4m3", "promote_every": 128}, (128, 192), "cooperative"),
+    ((4096, 4096, 4096), {"dtype": "e4m3", "promote_every": 128}, (128, 256), "cooperative"),
     ((8192, 8192, 4092), {}, (256, 192), "cooperative"),
     ((512, 512, 512), {}, (128, 64), "cooperative"),
 ])
@@ -39,7 +41,7 @@ def test_rule(sizes, given, tile, schedule):
 
 
 _NAME = re.compile(r"wgmma_([a-z0-9]+)_[a-z0-9]+_([a-z0-9]+)_(\d+)x(\d+)_(\d)x(\d)_(\d)stages"
-                   r"_(\w+?)_permuted_(\d+)x(\d+)x(\d+) ")
+                   r"_(\w+?)_(?:permuted|staged_1panels)_(\d+)x(\d+)x(\d+) ")
 
 
 def _recorded() -> dict[str, list[tuple[float, float]]]:
@@ -119,6 +121,7 @@ REFUSED = {
     "part": (lambda: Plan(part=100), "part=100: does not divide 256 columns"),
     "parts": (lambda: Plan(parts=3), "parts=3: sets of partial sums"),
     "flight": (lambda: Plan(flight=2), "flight=2: groups of products"),
+    "panels": (lambda: Plan(panels=-1), "panels=-1: is no positive whole number"),
     "one stage": (lambda: gemm(256, 256, 256, plan=Plan((128, 128), 1)), "stages=1: a group of"),
     "stages": (lambda: gemm(256, 256, 256, plan=Plan(stages=9)), "stages=9: of 49152 bytes"),
     "m": (lambda: gemm(0, 256, 256), "m=0: is no size"),

@@ -22,6 +22,9 @@ CHOICES = {
     "ping-pong": (300, 192, 136, {"plan": Plan((128, 96), 3, sms=1, **_TURNS)}),
     "ping-pong in clusters": (300, 192, 136, {
         "plan": Plan((128, 96), 3, (2, 1), sms=2, store="staged", **_TURNS)}),
+    "ping-pong, panel by panel": (300, 328, 136, {
+        "plan": Plan((128, 192), 2, (2, 1), sms=2, store="staged", panels=1, **_TURNS)}),
+    "two panels of three": (200, 136, 72, {"plan": Plan((128, 96), 2, store="staged", panels=2)}),
     "any columns": (131, 133, 72, {"plan": Plan((128, 64), 2, store="direct")}),
     "any columns, f32": (131, 133, 72, {"plan": Plan((128, 64), 2, store="direct"),
                                         "out": "f32"}),

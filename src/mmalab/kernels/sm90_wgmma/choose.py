@@ -4,18 +4,21 @@ A CTA computes its tiles one after the other. A tile takes its products, 1/32 cl
 of C and slice of K, stretched where the tile asks for more than the SMs' share of L2, and the end
 that no products of another tile hide. The last wave of tiles is mostly not full. Small products
 wait for it; large ones run at the power cap, where SMs that idle let the others clock higher, so
-that a quarter of what is lost comes back::
+that a quarter of what is lost comes back, up to 9 %::
 
-    clocks = (slices x rows x columns / 32 / efficiency + end) x waves x (whole / waves) ** 3/4
+    clocks = (slices x rows x columns / 32 / efficiency + end) x whole / (whole / waves) ** 1/4
 
-The constants are fitted to measurements on one H200 (records/h200/bench, gemm_search.json):
+The constants are fitted to measurements on one H200 (records/h200/bench, gemm_search.json, and
+searches whose blocks are not kept):
 
 ================  ==================================================================================
-48 B/clk          what TMA brings to each of 132 SMs from L2 without slowing 128 x 256 tiles down;
-                  threads that gather bring 22, fewer SMs up to 98 each
+57 B/clk          what TMA brings to each of 132 SMs from L2, where SMs read the same lines at about
+                  the same time: 128 x 144 tiles without clusters ask for 60 and lose 1 %; threads
+                  that gather bring 22, fewer SMs up to 98 each
 0.993, 0.99       128 rows in clusters, which wait for each other; 256 rows in none
-1.03              256 rows by 192 columns and more: fewer waits for each product
+1.03, 1.02        256 rows by 208 columns, by 192: fewer waits for each product
 0.985             128 columns of 256 rows: 96 B/clk of shared memory for each group
+0.964 to 1        128 rows by 144 to 256 columns: the same; promoted sums: 1
 0.937 to 0.977    groups that take turns, with 128 to 192 columns
 1200, 2000, 3200  clocks at the end of a tile: 128 rows, 256 rows, 256 rows with three stages
 400               the same when groups take turns
@@ -27,6 +30,7 @@ wgmma reads, TMA writes and threads read and write, 128 bytes a clock.
 Up to 64 rows the product is a read of B instead (see `skinny`), and up to 256 where K is long and
 that takes fewer clocks, because K can be split.
 
+    >>> from mmalab.kernels.sm90_wgmma.recipe import recipe
     >>> plan_for(Wanted(8192, 8192, 8192, recipe("bf16"), "bf16")).tile
     (256, 208)
 """
@@ -36,6 +40,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import gcd
+from typing import Any
 
 from mmalab import isa
 from mmalab.errors import UsageError
@@ -46,10 +51,11 @@ from mmalab.kernels.sm90_wgmma.skinny_shape import LINES, MOST_ROWS
 
 __all__ = ["Wanted", "clocks", "is_skinny", "plan_for", "skinny_clocks", "split_for"]
 
-#: Operations above which the power cap decides.
-_CAPPED = 1e11
-#: Bytes of a clock that L2 gives each SM when all ask, the same by threads, and one SM alone.
-_L2, _L2_GATHERED, _L2_ALONE = 48.0, 22.0, 98.0
+#: Operations from which the power cap decides, and how much faster SMs may run while others idle.
+_CAPPED, _FASTER = 2e10, 1.09
+#: Bytes of a clock that L2 gives each SM when all ask, the same when they ask for lines of each
+#: other's, by threads, and one SM alone.
+_L2, _L2_TOGETHER, _L2_GATHERED, _L2_ALONE = 48.0, 57.0, 22.0, 98.0
 #: Bytes of a clock that DRAM gives each SM, when all ask.
 _DRAM = 19.5
 #: Clocks until the first products, and those of sums that change hands within a cluster.
@@ -61,6 +67,8 @@ _LONG = 4096
 #: Most stages: more do not help; and how many copies by threads need.
 _STAGES, _FEW = 8, 4
 _TURNS = "pingpong"
+#: Efficiency of tiles of 256 rows by columns, 1 for others.
+_HIGH = {128: 0.985, 192: 1.02, 208: 1.03}
 
 
 def _candidates() -> Iterator[Plan]:
@@ -70,13 +78,14 @@ def _candidates() -> Iterator[Plan]:
     for columns in (256, 224, 208, 192, 176, 160, 144, 128, 96, 64):
         yield Plan((128, columns), _STAGES)
         yield Plan((128, columns), _STAGES, (2, 1))
-    for columns in (192, 160, 128):
+    for columns in (192, 176, 160, 128):
         yield Plan((128, columns), _STAGES, (2, 1), schedule=_TURNS, band=4096)
-    yield Plan((128, 176), _STAGES, (1, 2), schedule=_TURNS, band=4096)
+    yield Plan((128, 144), _STAGES, (1, 2), schedule=_TURNS)
 
 
 #: Partial sums take registers: tiles that have room for them.
 _PROMOTED = (Plan((256, 128), _STAGES, (1, 2)), Plan((128, 256), _STAGES, (2, 1), part=128),
+             Plan((128, 192), _STAGES, (2, 1), part=96, parts=2),
              Plan((128, 128), _STAGES, (2, 1)), Plan((128, 128), _STAGES), Plan((128, 64), _STAGES))
 #: Lines that are shifted: shared memory has the more to do the smaller the tile.
 _SHIFTED = tuple(Plan((rows, columns), _STAGES, cluster, flight=0, copy="shifted")
@@ -110,24 +119,27 @@ class Wanted:
     def fitted(self, plan: Plan) -> Problem:
         """The problem with the plan's best way out, and as many stages as fit (`plan` has most)."""
         size = isa.type_bits(self.out) // 8
-        made = replace(plan, store=self._store(plan))
+        made = replace(plan, **self._store(plan))
         room = MOST_SHARED - made.shared_bytes(size) + made.stages * made.stage_bytes
         stages = min(plan.stages, room // made.stage_bytes)
         return Problem(self.m, self.n, self.k, self.recipe, self.out,
                        replace(made, stages=max(stages, 1)), self.promote_every, self.scaled,
                        self.batch, self.experts)
 
-    def _store(self, plan: Plan) -> str:
-        size = isa.type_bits(self.out) // 8
+    def _store(self, plan: Plan) -> dict[str, Any]:
+        size, columns = isa.type_bits(self.out) // 8, plan.tile[1]
+        staged = size == 2 and self.n % 8 == 0 and columns % 16 == 0
+        if plan.schedule == _TURNS and staged and columns % (SLICE // size) == 0:
+            return {"store": "staged", "panels": 1}  # whole lines, and nobody waits for them
         copied = not self.unaligned or plan.copy == "shifted"
-        if copied and gcd(self.n, plan.tile[1]) % 16 == 0:
-            return "permuted"
-        if size != 2 or self.n % 8 or plan.tile[1] % 16:
-            return "direct"
-        staged = replace(plan, store="staged")
-        left = (MOST_SHARED - staged.shared_bytes(size)) // plan.stage_bytes + plan.stages
+        if copied and gcd(self.n, columns) % 16 == 0:
+            return {"store": "permuted"}
+        if not staged:
+            return {"store": "direct"}
+        shared = replace(plan, store="staged").shared_bytes(size)
+        left = (MOST_SHARED - shared) // plan.stage_bytes + plan.stages
         # Threads that gather need the stages more than C needs to be staged.
-        return "direct" if self.unaligned and left < _FEW else "staged"
+        return {"store": "direct" if self.unaligned and left < _FEW else "staged"}
 
 
 def plan_for(wanted: Wanted) -> Plan:
@@ -157,8 +169,8 @@ def clocks(problem: Problem) -> float:
     tile = problem.slices * rows * columns / 32 / _efficiency(problem) + _end(plan)
     waves = problem.work * plan.ctas / plan.sms
     whole = -(-problem.work // (plan.sms // plan.ctas))
-    exponent = 0.75 if 2 * problem.m * problem.n * problem.k * problem.batch >= _CAPPED else 1.0
-    return tile * waves * float((whole / waves) ** exponent)
+    capped = 2 * problem.m * problem.n * problem.k * problem.batch >= _CAPPED
+    return tile * whole / (min((whole / waves) ** 0.25, _FASTER) if capped else 1.0)
 
 
 def _efficiency(problem: Problem) -> float:
@@ -166,7 +178,7 @@ def _efficiency(problem: Problem) -> float:
     plan = problem.plan
     rows, columns = plan.tile
     filled = (rows / plan.cluster[1] + columns / plan.cluster[0]) * SLICE
-    share = _L2_GATHERED if problem.gathered else _L2
+    share = _L2_GATHERED if problem.gathered else _L2 if problem.shifted else _L2_TOGETHER
     share = min(_L2_ALONE, share * plan.sms / min(plan.sms, problem.work * plan.ctas))
     found = min(1.0, share * rows * columns / 32 / filled)
     if problem.shifted:
@@ -174,8 +186,10 @@ def _efficiency(problem: Problem) -> float:
     if plan.schedule == _TURNS:
         return found * (0.937 + 0.04 * (columns - 128) / 64)
     if rows == 256:
-        found *= 1.03 if columns >= 192 else 0.985 if columns <= 128 else 1.0
+        found *= _HIGH.get(columns, 1.0)
         return found * (0.99 if plan.ctas == 1 else 1.0)
+    if problem.promote_every is None and problem.copy == "tma":
+        found *= 0.964 + 0.036 * (columns - 144) / 112
     return found * (0.993 if plan.ctas > 1 else 1.0)
 
 

@@ -159,6 +159,7 @@ class Staged:
         self.b, self.problem, self.c, self.group = b, problem, c, group
         self.columns = panel_columns(problem)
         self.pitch = self.columns * problem.out_bytes
+        self.together = problem.plan.panels * self.columns or problem.plan.tile[1]
         thread = b.mov("u32", b.tid.x)
         within = b.and_("b32", thread, GROUP - 1)
         self.leads = b.setp("eq", "u32", within, 0)
@@ -186,31 +187,34 @@ class Staged:
             row = b.mad_lo("u32", self.group, plan.group_rows, at.m)
         for block, registers in enumerate(sums):
             words = packed(b, problem, registers)
-            with b.guard(self.leads):
-                b.emit("cp.async.bulk.wait_group.read", 0)
-            b.emit("bar.sync", self.barrier, GROUP)
-            self._lay_out(words)
-            b.emit("fence.proxy.async.shared::cta")
-            b.emit("bar.sync", self.barrier, GROUP)
-            with b.when(self.leads):
-                self._leave(b.add("u32", row, block * 64) if block else row, at.n, which)
+            for first in range(0, plan.tile[1], self.together):
+                columns = range(first, min(first + self.together, plan.tile[1]), self.columns)
+                with b.guard(self.leads):
+                    b.emit("cp.async.bulk.wait_group.read", 0)
+                b.emit("bar.sync", self.barrier, GROUP)
+                self._lay_out(words, columns)
+                b.emit("fence.proxy.async.shared::cta")
+                b.emit("bar.sync", self.barrier, GROUP)
+                with b.when(self.leads):
+                    self._leave(b.add("u32", row, block * 64) if block else row, at.n, which,
+                                columns)
 
-    def _lay_out(self, words: list[Register]) -> None:
-        b, panel = self.b, 64 * self.pitch
-        per = self.pitch // 32
-        for sixteen in range(self.problem.plan.tile[1] // 16):
-            number, at = divmod(sixteen, per)
-            place = b.at(self.places[at], number * panel)
-            b.emit("stmatrix.sync.aligned.m8n8.x4.shared.b16", place,
-                   words[4 * sixteen : 4 * sixteen + 4])
-
-    def _leave(self, row: Register, n: Register, which: Register) -> None:
+    def _lay_out(self, words: list[Register], columns: range) -> None:
+        """Some panels, each behind the one ahead."""
         b = self.b
-        for at in range(self.problem.plan.tile[1] // self.columns):
-            column = b.add("u32", n, at * self.columns) if at else n
+        for number, first in enumerate(columns):
+            for at, place in enumerate(self.places):
+                sixteen = first // 16 + at
+                b.emit("stmatrix.sync.aligned.m8n8.x4.shared.b16",
+                       b.at(place, number * 64 * self.pitch), words[4 * sixteen : 4 * sixteen + 4])
+
+    def _leave(self, row: Register, n: Register, which: Register, columns: range) -> None:
+        b = self.b
+        for number, first in enumerate(columns):
+            column = b.add("u32", n, first) if first else n
             target = b.at(self.c, coordinates=[column, row, which])
             b.emit("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group", target,
-                   b.at(self.base, at * 64 * self.pitch))
+                   b.at(self.base, number * 64 * self.pitch))
         b.emit("cp.async.bulk.commit_group")
 
     def finish(self) -> None:

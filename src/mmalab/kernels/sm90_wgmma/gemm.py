@@ -113,6 +113,7 @@ def _name(problem: Problem) -> str:
     kinds = [problem.copy] if problem.copy != "tma" else []
     kinds += ["serial"] if plan.flight == 0 else []
     kinds += [] if plan.persistent else ["single"]
+    kinds += [f"{plan.panels}panels"] if plan.panels else []
     sizes_of = f"{problem.m}x{problem.n}x{problem.k}"
     if problem.batch > 1 or problem.experts:
         kinds.append(f"experts{problem.experts}" if problem.experts else f"batch{problem.batch}")

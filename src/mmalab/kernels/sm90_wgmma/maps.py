@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 
 from mmalab import formats
-from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.tensormap.tensor_map import TensorMap
 
@@ -60,10 +59,8 @@ class MapShape:
 
 
 def panel_columns(problem: Problem) -> int:
-    """Columns of C in one box that leaves: what a swizzle's span holds and the tile divides."""
-    columns = problem.plan.tile[1]
-    most = SLICE // problem.out_bytes
-    return next(size for size in (most, most // 2, most // 4) if columns % size == 0)
+    """Columns of C in one box that leaves."""
+    return problem.plan.panel_columns(problem.out_bytes)
 
 
 def eight(problem: Problem, block: int, j: int) -> int:

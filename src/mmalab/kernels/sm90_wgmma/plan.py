@@ -4,8 +4,10 @@ A CTA computes `tile` of C. Slices of K, 128 bytes of every line, travel through
 in shared memory: one warpgroup fills it, `groups` others multiply.
 
     >>> plan = Plan(tile=(128, 256), stages=4, cluster=(2, 1))
-    >>> plan.stage_bytes, plan.threads, plan.registers     # bytes; threads; (producer, consumer)
-    (49152, 384, (40, 232))
+    >>> plan.stage_bytes, plan.threads                     # bytes; threads
+    (49152, 384)
+    >>> plan.registers_for(128)                            # of who fills, of who multiplies
+    (40, 232)
 """
 
 from __future__ import annotations
@@ -78,6 +80,8 @@ class Plan:
         part: columns of a partial sum that is promoted on its own, 0 for all of the tile's.
         parts: sets of partial sums: with two, one is added while the other is computed.
         band: rows of C (about) that are finished before the next rows begin.
+        panels: of `staged`: how many panels of up to 128 bytes of C's rows a group lays out before
+            they are stored, 0 for all. Fewer leave room for another stage.
         persistent: one CTA an SM that goes from tile to tile, or one CTA a tile.
         sms: SMs to fill when persistent.
     """
@@ -93,6 +97,7 @@ class Plan:
     part: int = 0
     parts: int = 1
     band: int = 2048
+    panels: int = 0
     persistent: bool = True
     sms: int = 132
 
@@ -100,7 +105,8 @@ class Plan:
         _check_pair("tile", self.tile)
         _check_pair("cluster", self.cluster)
         check_counts(stages=self.stages, band=self.band, sms=self.sms,
-                     **{} if self.part == 0 else {"part": self.part})
+                     **{name: getattr(self, name) for name in ("part", "panels")
+                        if getattr(self, name) != 0})
         if self.schedule not in _SCHEDULES:
             raise UsageError(f"schedule {self.schedule!r}", "is not known",
                              legal=list(_SCHEDULES), where=_WHERE)
@@ -200,9 +206,17 @@ class Plan:
         """A stage: A, then B."""
         return sum(self.tile) * SLICE
 
+    def panel_columns(self, out_bytes: int) -> int:
+        """Columns of C that leave in one box: what a swizzle's span holds and the tile divides."""
+        most = SLICE // out_bytes
+        return next(size for size in (most, most // 2, most // 4) if self.tile[1] % size == 0)
+
     def staging_bytes(self, out_bytes: int) -> int:
         """Where each group lays out 64 rows of C before they leave."""
-        return 64 * self.tile[1] * out_bytes if self.store == "staged" else 0
+        if self.store != "staged":
+            return 0
+        wide = self.panels * self.panel_columns(out_bytes) if self.panels else self.tile[1]
+        return 64 * min(wide, self.tile[1]) * out_bytes
 
     def shared_bytes(self, out_bytes: int) -> int:
         """Everything, barriers included."""
