@@ -79,3 +79,31 @@ def test_a_split_warp_at_an_aligned_instruction(body):
 def test_silence_where_it_is_not_certain(body):
     """No warning where warps stay whole, have left, have met again, or where one cannot know."""
     assert found(TID + body, attributes=".reqntid 128") == []
+
+
+GIVE = "setmaxnreg.dec.sync.aligned.u32 40;"
+
+
+@pytest.mark.parametrize(("compare", "split"), [
+    ("setp.lt.u32 %pred_0, %u32_0, 32;", True),
+    ("setp.ge.u32 %pred_0, %u32_0, 192;", True),
+    ("setp.le.u32 %pred_0, %u32_0, 127;", False),
+    ("setp.lt.u32 %pred_0, %u32_0, 128;", False),
+    ("shr.u32 %u32_1, %u32_0, 5;\nsetp.eq.u32 %pred_0, %u32_1, 0;", True),
+    ("shr.u32 %u32_1, %u32_0, 5;\nsetp.lt.u32 %pred_0, %u32_1, 4;", False),
+    ("shr.u32 %u32_1, %u32_0, 7;\nsetp.eq.u32 %pred_0, %u32_1, 1;", False),
+    # the last 32 of 288 threads are no warpgroup
+    ("setp.ge.u32 %pred_0, %u32_0, 256;", False),
+    ("setp.lt.u32 %pred_0, %u32_0, 272;", True),
+])
+@pytest.mark.parametrize("instruction", [GIVE, "wgmma.fence.sync.aligned;"])
+def test_a_split_warpgroup(compare, split, instruction):
+    """A branch at a warp's border is no harm to bar.sync, but parts a warpgroup."""
+    text = f"{compare}\n@!%pred_0 bra S;\n{{}}\nS:\nmov.u32 %u32_3, 0;"
+    said = found(TID + text.format(instruction), "sm_90a", attributes=".reqntid 288 .maxnreg 128")
+    assert [(f.code, f.severity) for f in said] == (
+        [("divergent-collective", "warning")] if split else [])
+    if split and "272" not in compare:
+        assert "is for whole warpgroups" in said[0].message
+        assert found(TID + text.format("bar.sync 1, 32;"), "sm_90a",
+                     attributes=".reqntid 288 .maxnreg 128") == []
