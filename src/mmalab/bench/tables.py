@@ -19,6 +19,18 @@ _WGMMA, _MMA, _FEW = "sm90_wgmma.gemm", "sm80_mma.gemm", "sm90_wgmma.skinny"
 _BF16 = {"dtype": "bf16", "out": "bf16"}
 _E4M3 = {"dtype": "e4m3", "out": "bf16"}
 
+
+def _also(types: Mapping[str, Any], *plans: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The kernel's own choice, and others that come near it: the clock decides between them."""
+    return (types, *({**types, **plan} for plan in plans))
+
+
+#: The largest tiles, of which one or the other is the fastest where many fit.
+_LARGE = ({"tile": (128, 256), "stages": 4}, {"tile": (256, 208), "stages": 3, "cluster": (1, 2)})
+#: The same where sums are promoted.
+_HALVES = ({"tile": (128, 256), "stages": 4, "cluster": (2, 1), "part": 128},
+           {"tile": (128, 192), "stages": 5, "cluster": (2, 1)})
+
 #: What an SM is given with mma.sync: the article's pipeline; blocks that fill an SM (or half of
 #: one), by cp.async with slices of 64 and 128 bytes, and by TMA.
 _MMA_CHOICES: tuple[dict[str, Any], ...] = (
@@ -79,14 +91,18 @@ def _skinny(kind: str, types: Mapping[str, Any]) -> Iterable[Row]:
 
 
 _SQUARES = _square(4096, 8192)
+_SHORT = {f"8192 x 8192 x {k}": (8192, 8192, k) for k in (512, 1024, 2048)}
 _UNALIGNED = {f"8192 x 8192 x {k}": (8192, 8192, k) for k in (4092, 4090, 4095)}
 
 TABLES: dict[str, tuple[Row, ...]] = {
-    "bf16": _rows("BF16", {**_SQUARES, "8192 x 8192 x 1024": (8192, 8192, 1024)}, _WGMMA, _BF16),
-    "llm": _rows("BF16", _MODELS, _WGMMA, _BF16),
-    "fp8": (*_rows("E4M3, fast accumulation,", _SQUARES, _WGMMA, _E4M3),
+    "bf16": (*_rows("BF16", _SQUARES, _WGMMA, *_also(_BF16, *_LARGE)),
+             *_rows("BF16", _SHORT, _WGMMA, _BF16)),
+    "llm": _rows("BF16", _MODELS, _WGMMA, *_also(_BF16, *_LARGE)),
+    "fp8": (*_rows("E4M3, fast accumulation,", _SQUARES, _WGMMA, *_also(_E4M3, *_LARGE)),
             *_rows("E4M3, promoted every 128,", _SQUARES, _WGMMA,
-                   {**_E4M3, "promote_every": 128})),
+                   *_also({**_E4M3, "promote_every": 128}, *_HALVES)),
+            *_rows("E4M3, promoted every 64,", _square(8192), _WGMMA,
+                   {**_E4M3, "promote_every": 64})),
     "int8": _rows("S8 to S32", _SQUARES, _WGMMA, {"dtype": "s8"}),
     "tf32": _rows("TF32", _SQUARES, _WGMMA, {"dtype": "tf32"}),
     "unaligned": _rows("BF16", _UNALIGNED, _WGMMA, *_UNALIGNED_CHOICES),
