@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from mmalab.emulator.async_engine import Queue, Task
 from mmalab.emulator.events import Async, Signal, Span
 from mmalab.emulator.lanes import Lanes
-from mmalab.emulator.memory import PARAM_TAG, RANK_SHIFT, SHARED_TAG, TAG_SHIFT, Extent
+from mmalab.emulator.memory import (
+    OFFSET_MASK,
+    PARAM_TAG,
+    RANK_SHIFT,
+    SHARED_TAG,
+    TAG_SHIFT,
+    Extent,
+)
 from mmalab.emulator.program import Addr, Unused
 from mmalab.errors import MmalabError
 
@@ -143,6 +150,24 @@ class Issue:
         return self.site.form.family
 
     # --- places -------------------------------------------------------------------------------
+
+    def in_cluster(self, name: str) -> int:
+        """An [address] operand in the cluster's shared memory; a generic one where the spelling
+        names no space.
+
+        Raises:
+            Illegal: a generic address of something else.
+        """
+        address = self.word(name)
+        if "space" in self.modifiers:
+            return address
+        if address >> TAG_SHIFT != SHARED_TAG:
+            place = self.machine.space.describe(address)
+            raise Illegal("illegal-value", f"[{name}] at {place}", "the spelling names no space,"
+                          " and the address is not in the shared memory of the cluster",
+                          legal="a generic address as mapa.u64 gives it, or .shared::cluster",
+                          where=f"PTX ISA, {self.name}")
+        return address & OFFSET_MASK
 
     @property
     def cta(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
 
+from mmalab.emulator.memory import LOCAL_TAG, SHARED_TAG, TAG_SHIFT
 from mmalab.emulator.program import (
     Addr,
     Guarded,
@@ -95,8 +96,9 @@ class Resolver:
         self._line = node.line
         specs = self._aligned(form, node)
         nodes = iter(node.operands)
-        return tuple(Unused() if spec is None else self._operand(next(nodes), spec, scope)
-                     for spec in specs)
+        found = tuple(Unused() if spec is None else self._operand(next(nodes), spec, scope)
+                      for spec in specs)
+        return found if "space" in form.modifiers else tuple(map(_generic, found))
 
     def _aligned(self, form: Form, node: Instruction) -> list[OperandSpec | None]:
         """The specs that the operands stand for, None for optional ones that are missing."""
@@ -189,6 +191,10 @@ class Resolver:
                 return Special(name)
             raise self._fail(f"register {name}", "not declared")
         family = found[1]
+        if component in _COMPONENTS and not family.vector:
+            raise self._fail(name, f"{base} is declared as a scalar here"
+                             + (", which hides the special register" if name in SPECIAL_NAMES
+                                else ""), legal=f"another name for {base}, or {base} itself")
         if family.vector and not component:
             names = [f"{base}.{c}" for c in "xyzw"[: int(family.vector[1:])]]
             return Vec(tuple(self._slots.of(found[0], n, family.type) for n in names))
@@ -230,6 +236,22 @@ class Resolver:
                 raise self._fail(f"label {name}", "not declared in this function")
             labels.append(label)
         return Target(tuple(labels))
+
+
+def _generic(op: Op) -> Op:
+    """The same place as an instruction that names no space has to spell it.
+
+    ``ld.u32 %r, [tile]`` with a shared tile is what the assembler makes an LDS of: the space is the
+    variable's.
+    """
+    tag = _TAGS.get(op.space) if isinstance(op, Addr) and op.base is None else None
+    if tag is None or not isinstance(op, Addr):
+        return op
+    return replace(op, offset=op.offset + (tag << TAG_SHIFT))
+
+
+_COMPONENTS = frozenset("xyzwrgba")
+_TAGS = {"shared": SHARED_TAG, "local": LOCAL_TAG}
 
 
 @lru_cache(maxsize=1024)

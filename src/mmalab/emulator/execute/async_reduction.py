@@ -29,8 +29,8 @@ def _to_cluster(issue: Issue) -> None:
     kind, op = issue.modifiers["type"], issue.modifiers["op"]
     size = width(kind) // 8
     value = np.array([issue.word("b")], f"u{size}")
-    place = issue.shared(issue.word("a"), size, "the destination", align=size)
-    barrier = barrier_of(issue, place, issue.word("mbar"))
+    place = issue.shared(issue.in_cluster("a"), size, "the destination", align=size)
+    barrier = barrier_of(issue, place, issue.in_cluster("mbar"))
     issue.spans.append(Span("shared", issue.owner(issue.shared_cta(place)), "atomic",
                             np.array([issue.offset(place)]), size, "generic"))
     done = issue.signal(barrier, size, (0,))

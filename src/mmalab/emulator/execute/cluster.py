@@ -45,8 +45,8 @@ def _to_cluster(issue: Issue) -> None:
     """The store, then its bytes on the mbarrier of the CTA that it goes to."""
     data = b"".join(word.tobytes() for word in issue.vector("b"))
     size = len(data)
-    place = issue.shared(issue.word("a"), size, "the destination", align=size)
-    barrier = issue.shared(issue.word("mbar"), 8, "the mbarrier", align=8)
+    place = issue.shared(issue.in_cluster("a"), size, "the destination", align=size)
+    barrier = issue.shared(issue.in_cluster("mbar"), 8, "the mbarrier", align=8)
     there = issue.shared_cta(place)
     if issue.shared_cta(barrier) != there:
         raise Illegal("illegal-value", "an mbarrier in CTA"

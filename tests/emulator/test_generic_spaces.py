@@ -1,0 +1,119 @@
+"""Spellings without a state space: generic addresses, and variables that bring their own space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from emulation import interpret, kernel_text
+
+from mmalab.emulator.run import Run, emulate
+from mmalab.errors import UsageError
+
+MODULE = (".shared .align 16 .b8 tile[256];\n.shared .align 8 .b64 bar;\n"
+          ".global .align 4 .u32 seven = 7;\n")
+EXECUTORS = pytest.mark.parametrize("executor", [None, interpret], ids=["native", "interpreted"])
+
+
+def run(body: str, args: list[Any], *, executor: Any, **options: Any) -> Run:
+    """A run of a body on sm_90a, by compiled code or by the interpreter."""
+    text = kernel_text(body, len(args), target="sm_90a", module=MODULE)
+    chosen = {} if executor is None else {"executor": executor}
+    return emulate(text, args, max_steps=20_000, **chosen, **options)
+
+
+@EXECUTORS
+def test_variables_bring_their_space(executor: Any) -> None:
+    """ptxas makes LDS, LDG and LDL of ld without a space, by the variable that is named."""
+    out = np.zeros(64, np.uint32)
+    body = """
+    .local .align 4 .b8 own[16];
+    mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0; mov.u32 %r2, 5;
+    @!%p1 st.u32 [tile+4], %r2;
+    st.u32 [own+8], %r1;
+    bar.sync 0;
+    ld.u32 %r3, [tile+4]; ld.u32 %r4, [seven]; ld.u32 %r5, [own+8];
+    mad.lo.u32 %r6, %r3, %r4, %r5;
+    bar.sync 0;
+    atom.add.u32 %r7, [tile+4], 1;
+    bar.sync 0;
+    ld.u32 %r8, [tile+4]; add.u32 %r6, %r6, %r8;
+    mul.wide.u32 %rd1, %r1, 4; add.s64 %rd1, %rd40, %rd1; st.global.u32 [%rd1], %r6; ret;
+"""
+    done = run(body, [out], block=64, executor=executor)
+    assert done.findings == [], [str(f) for f in done.findings]
+    assert out.tolist() == [5 * 7 + t + 5 + 64 for t in range(64)]
+
+
+@EXECUTORS
+def test_barriers_and_matrices_by_name(executor: Any) -> None:
+    """mbarrier, ldmatrix and stmatrix without .shared, on variables."""
+    out = np.zeros(32, np.uint32)
+    body = """
+    mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0; mov.u32 %r2, 0x10001;
+    @!%p1 mbarrier.init.b64 [bar], 32;
+    shl.b32 %r3, %r1, 4; cvt.u64.u32 %rd1, %r3; mov.u64 %rd2, tile; cvta.shared.u64 %rd2, %rd2;
+    add.s64 %rd1, %rd2, %rd1; and.b64 %rd1, %rd1, -129;
+    bar.sync 0;
+    stmatrix.sync.aligned.m8n8.x1.b16 [%rd1], {%r2};
+    mbarrier.arrive.b64 %rd3, [bar];
+W:  mbarrier.test_wait.b64 %p2, [bar], %rd3; @!%p2 bra W;
+    ldmatrix.sync.aligned.m8n8.x1.b16 {%r4}, [%rd1];
+    mul.wide.u32 %rd4, %r1, 4; add.s64 %rd4, %rd40, %rd4; st.global.u32 [%rd4], %r4; ret;
+"""
+    done = run(body, [out], block=32, executor=executor)
+    assert done.findings == [], [str(f) for f in done.findings]
+    assert set(out.tolist()) == {0x10001}
+
+
+TO_THE_PEER = """
+    mov.u32 %r1, %tid.x; mov.u32 %r2, %cluster_ctarank; setp.ne.u32 %p1, %r1, 0;
+    mul.wide.u32 %rd9, %r1, 4; mov.u64 %rd1, tile; cvta.shared.u64 %rd1, %rd1;
+    mov.u32 %r3, 100; st.shared.u32 [tile], %r3;
+    @!%p1 mbarrier.init.b64 [bar], 1;
+    @!%p1 mbarrier.arrive.expect_tx.b64 _, [bar], 4;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    xor.b32 %r4, %r2, 1; mov.u64 %rd2, bar; cvta.shared.u64 %rd2, %rd2;
+    mapa.u64 %rd3, %rd1, %r4; mapa.u64 %rd4, %rd2, %r4; add.u32 %r5, %r2, 7;
+    @!%p1 {instruction} [%rd3], %r5, [%rd4];
+W:  mbarrier.try_wait.parity.acquire.cluster.b64 %p2, [bar], 0; @!%p2 bra W;
+    ld.shared.u32 %r6, [tile]; cvt.u64.u32 %rd5, %r2; shl.b64 %rd5, %rd5, 2;
+    add.s64 %rd5, %rd40, %rd5; st.global.u32 [%rd5], %r6;
+    barrier.cluster.arrive; barrier.cluster.wait; ret;
+"""
+
+
+@EXECUTORS
+@pytest.mark.parametrize(("instruction", "want"), [
+    ("st.async.mbarrier::complete_tx::bytes.u32", [8, 7]),
+    ("red.async.relaxed.cluster.mbarrier::complete_tx::bytes.add.u32", [108, 107])])
+def test_asynchronous_stores_by_generic_address(executor: Any, instruction: str, want: list[int],
+                                                ) -> None:
+    """mapa.u64 gives generic addresses in the peer; both operands of the spelling take them."""
+    out = np.zeros(2, np.uint32)
+    done = run(TO_THE_PEER.format(instruction=instruction), [out], block=32, grid=2, cluster=2,
+               executor=executor)
+    assert done.findings == [], [str(f) for f in done.findings]
+    assert out.tolist() == want
+
+
+@pytest.mark.parametrize(("a", "mbar"), [("%rd40", "%rd2"), ("%rd1", "%rd40")])
+def test_generic_addresses_outside_the_cluster(a: str, mbar: str) -> None:
+    """A pointer to global memory is told by the operand that has it."""
+    body = f"""
+    mov.u64 %rd1, tile; cvta.shared.u64 %rd1, %rd1; mov.u64 %rd2, bar;
+    cvta.shared.u64 %rd2, %rd2; mbarrier.init.b64 [bar], 1; mov.u32 %r1, 1;
+    st.async.mbarrier::complete_tx::bytes.u32 [{a}], %r1, [{mbar}]; ret;
+"""
+    done = run(body, [np.zeros(2, np.uint32)], block=1, executor=None)
+    (finding,) = [f for f in done.findings if f.code == "illegal-value"]
+    assert f"[{'a' if a == '%rd40' else 'mbar'}] at" in finding.message
+    assert "the spelling names no space" in finding.message
+    assert "mapa.u64" in finding.message
+
+
+def test_a_register_that_hides_a_special_one() -> None:
+    """%tid.x of a declared %tid is no special register: ptxas refuses it, and so do we."""
+    with pytest.raises(UsageError, match="hides the special register"):
+        run(".reg .b32 %tid; mov.u32 %tid, %tid.x; ret;", [], block=32, executor=interpret)
