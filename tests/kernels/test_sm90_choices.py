@@ -57,9 +57,9 @@ def _recorded() -> dict[str, list[tuple[float, float]]]:
                 m, n, k = (int(x) for x in numbers[6:])
                 plan = Plan((height, width), stages, (down, across), schedule=numbers[5])
                 problem = Problem(m, n, k, recipe(dtype), out, plan)
-                rows.setdefault(row["row"]["title"], []).append(
+                rows.setdefault(f"{path.stem}: {row['row']['title']}", []).append(
                     (tried["look_seconds"] * 1e6, clocks(problem)))
-    return rows
+    return {title: pairs for title, pairs in rows.items() if len(pairs) > 1}
 
 
 def test_model_is_near_what_was_measured():
@@ -68,7 +68,7 @@ def test_model_is_near_what_was_measured():
     for pairs in _recorded().values():
         scale = median(time / count for time, count in pairs)
         ratios += [count * scale / time for time, count in pairs]
-    assert len(ratios) >= 60
+    assert len(ratios) >= 20
     assert sum(abs(ratio - 1) < 0.03 for ratio in ratios) >= 0.9 * len(ratios)
     assert max(abs(ratio - 1) for ratio in ratios) < 0.08
 
