@@ -33,7 +33,7 @@ def measured() -> str:
     fp8, bf16 = (rates[f"{unit} 1024^3, 2 threads"]
                  for unit in ("sm_90.wgmma.e4m3.f32", "sm_80.mma.bf16.f32"))
     return table(("what", "figure", "record", "remade by"), [
-        ("outputs of the `mma.sync` ladder in which emulator and H200 differ in any bit",
+        ("outputs of both ladders and of other products in which emulator and H200 differ in a bit",
          f"{ladder['mismatches']} of {ladder['outputs']:,}", *_told("h200/equality.json")),
         ("outputs of every `wgmma` form in which they differ",
          (f"{wgmma['mismatches']} of {wgmma['outputs']:,}; of outputs of words that the ISA does "

@@ -98,4 +98,4 @@ def test_the_comparison_at_large() -> None:
     assert sum(record["kernels"].values()) > 700
     assert record["kernels"]["bulk reduce"] == 80
     assert record["differ"] == {}
-    assert "repaired" in record["since"]
+    assert "repaired" in record["earlier"]

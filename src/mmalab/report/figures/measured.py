@@ -20,7 +20,7 @@ __all__ = ["BENCHES", "EQUAL_RECORDS", "LADDER", "RUNGS", "agreement", "compared
 BENCHES = "records/h200/bench"
 LADDER = "records/compiled/sm80_mma_ladder.json"
 _EQUAL = {
-    "mma.sync ladder, whole GEMMs": ("records/h200/equality.json", "outputs", "mismatches"),
+    "both ladders, whole products": ("records/h200/equality.json", "outputs", "mismatches"),
     "wgmma, every form": ("records/h200/wgmma_equality.json", "outputs", "mismatches"),
 }
 _COPIES = "records/h200/tma_equality.json"

@@ -1,0 +1,147 @@
+"""What an H200 wrote, replayed: the emulator's words have the same SHA-256, case by case.
+
+``vectors/h200`` holds digests (and some words) of what the chip made of inputs that a seed gives
+again. Every kernel and every form is here; sizes that take the emulator seconds are left to
+``tools/gpu_equality.py compare``, which has made the record from the same vectors.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mmalab
+from mmalab import isa
+from mmalab.kernels import ladder
+
+ROOT = Path(__file__).resolve().parents[2]
+VECTORS = ROOT / "vectors" / "h200"
+#: Multiplications of a product of this test: a second of the emulator's, at most.
+MOST = 80_000_000
+PARTS = 8
+
+
+def tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+PRODUCTS, FORMS = tool("gpu_equality"), tool("gpu_wgmma")
+
+
+@cache
+def products() -> Any:
+    return PRODUCTS.Vectors.load(VECTORS / "products.npz")
+
+
+@cache
+def forms() -> dict[str, Any]:
+    with np.load(VECTORS / "wgmma.npz") as file:
+        return {name: file[name] for name in file.files}
+
+
+# --- products -------------------------------------------------------------------------------------
+
+CASES: dict[str, list[Any]] = {}
+for _case in PRODUCTS.cases():
+    CASES.setdefault(_case.name, []).append(_case)
+
+
+def small(name: str) -> bool:
+    """The textbook kernel and FP32 on CUDA cores are slow; their smallest is small enough."""
+    made = CASES[name][0].make()
+    most = MOST // 8 if name.startswith(("textbook", "ffma")) else MOST
+    return made.facts.get("flops", 0) // 2 <= most
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if small(name)])
+def test_products_of_the_chip(name: str) -> None:
+    """Every mix of inputs: not one word differs."""
+    told = [products().replay(case) for case in CASES[name]]
+    assert [row.get("problem") for row in told] == [None] * len(told)
+    assert [row["mismatches"] for row in told] == [0] * len(told), told
+    assert {tuple(row["fidelity"]) for row in told} <= {("exact",), ()}
+
+
+def test_every_rung_is_among_the_products() -> None:
+    names = {name.split(" ")[0] for name in CASES if small(name)}
+    for generation in ("sm80_mma", "sm90_wgmma"):
+        assert set(ladder(generation)) <= names
+    rows = [(row["name"], row["mix"]) for row in products().index]
+    assert rows == [(case.name, case.mix) for cases in CASES.values() for case in cases]
+
+
+def test_a_wrong_word_is_found() -> None:
+    """Other inputs, or another sum, have another digest."""
+    case = next(case for case in CASES["few rows, M=4 bf16 split 2"] if case.mix == "normal")
+    held = products()
+    at = [(row["name"], row["mix"]) for row in held.index].index((case.name, case.mix))
+    digests, samples = held.digests.copy(), held.samples.copy()
+    digests[at, 0] ^= 1
+    samples[at, 7] ^= 1
+    changed = PRODUCTS.Vectors(held.facts, held.index, digests, samples)
+    found = changed.replay(case)
+    assert found["mismatches"] == 1
+    assert found["first"][0]["sample"] == 7
+    other = PRODUCTS.Vectors({**held.facts, "seed": 1}, held.index, digests, samples)
+    assert "not the inputs" in other.replay(case)["problem"]
+
+
+def test_the_record_is_of_these_vectors() -> None:
+    record = json.loads((ROOT / "records/h200/equality.json").read_text(encoding="utf-8"))
+    held = products()
+    assert record["seed"] == held.facts["seed"]
+    assert record["device"] == held.facts["device"]
+    assert record["mismatches"] == 0
+    assert record["not_compared"] == []
+    assert [(row["case"], row["mix"]) for row in record["cases"]] == [
+        (row["name"], row["mix"]) for row in held.index]
+
+
+# --- forms of wgmma -------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_wgmma_of_the_chip(part: int) -> None:
+    """Each form on four mixes; probes, which the ISA does not define, are not compared."""
+    held = forms()
+    index, seed = json.loads(str(held["index"])), json.loads(str(held["facts"]))["seed"]
+    setups = list(FORMS._setups())
+    assert [row["kernel"] for row in index] == [str(setup) for setup in setups]
+    wrong = []
+    for at in range(part, len(setups), PARTS):
+        setup = setups[at]
+        if setup.probe:
+            continue
+        args = FORMS._arguments(setup, np.random.default_rng([seed, at]))
+        assert FORMS.inputs_digest(args) == index[at]["inputs"]
+        mmalab.emulate(setup.kernel(), args, sanitize=False)
+        if (FORMS.digests(args[4]) != held["digests"][at]).any():
+            wrong.append(str(setup))
+        if str(at) in held:
+            np.testing.assert_array_equal(args[4], held[str(at)], str(setup))
+    assert wrong == []
+
+
+def test_every_form_is_among_the_vectors() -> None:
+    """All types, dense and sparse; the narrow ones word by word."""
+    held = forms()
+    index = json.loads(str(held["index"]))
+    seen = {row["kernel"].split(" ")[1].partition("m64n")[0] + row["kernel"].split(" ")[1]
+            .partition("k")[2] for row in index}
+    keys = [key.removeprefix("wgmma.mma_async.") for key in isa.forms("wgmma.mma_async")
+            if isa.find(key).family == "wgmma.mma_async"]
+    assert {key.partition("m64n")[0] + key.partition("k")[2] for key in keys} <= seen
+    assert sum(name.isdigit() for name in held) > 80
