@@ -27,6 +27,8 @@ VECTORS = ROOT / "vectors" / "h200"
 #: Multiplications of a product of this test: a second of the emulator's, at most.
 MOST = 80_000_000
 PARTS = 8
+#: Rungs and products that are newer than the vectors.
+LATER: frozenset[str] = frozenset()
 
 
 def tool(name: str) -> ModuleType:
@@ -57,7 +59,8 @@ def forms() -> dict[str, Any]:
 
 CASES: dict[str, list[Any]] = {}
 for _case in PRODUCTS.cases():
-    CASES.setdefault(_case.name, []).append(_case)
+    if not {_case.name, _case.name.split(" ")[0]} & LATER:
+        CASES.setdefault(_case.name, []).append(_case)
 
 
 def small(name: str) -> bool:
@@ -79,7 +82,7 @@ def test_products_of_the_chip(name: str) -> None:
 def test_every_rung_is_among_the_products() -> None:
     names = {name.split(" ")[0] for name in CASES if small(name)}
     for generation in ("sm80_mma", "sm90_wgmma"):
-        assert set(ladder(generation)) <= names
+        assert set(ladder(generation)) <= names | LATER
     rows = [(row["name"], row["mix"]) for row in products().index]
     assert rows == [(case.name, case.mix) for cases in CASES.values() for case in cases]
 
