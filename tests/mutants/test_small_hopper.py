@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from mutants.hopper_snippets import START, bulk, expect, init, run, wait
 from mutants.small_hopper import FAULTS, UNUSUAL, Case, words
+from mutants.verdicts import codes, recorded
 
 import mmalab
 from mmalab.errors import UsageError
@@ -26,6 +27,8 @@ def test_the_fault_is_found(name: str, schedule: str) -> None:
     told = found(wrong, schedule)
     errors = {f.code for f in told if f.severity == "error"}
     assert errors & set(wrong.codes), [str(f) for f in told]
+    if schedule == "eager":
+        assert recorded(name) == [codes(told), "-"]
 
 
 @pytest.mark.parametrize("schedule", ["eager", "lazy", 1])
@@ -42,6 +45,7 @@ def test_the_unusual_is_clean(name: str) -> None:
     case = UNUSUAL[name]
     told = found(case, ["eager", "lazy", 1, 2])
     assert [str(f) for f in told if f.severity != "note"] == []
+    assert recorded(name) == ["-"]
 
 
 @pytest.mark.parametrize(("body", "code"), [
