@@ -47,11 +47,12 @@ _MMA_CHOICES: tuple[dict[str, Any], ...] = (
     {"copy": "tma", "tile": (128, 128), "stages": 3},
 )
 
-#: Rows of any pitch: the kernel's own choice, lines shifted behind TMA; threads that gather, on the
-#: tile that asks least of L2; rows copied once first.
+#: Rows of any pitch: the kernel's own choice, lines shifted behind TMA; A's loaded instead; both
+#: operands copied first.
 _UNALIGNED_CHOICES: tuple[dict[str, Any], ...] = (
     _BF16,
-    {**_BF16, "copy": "threads", "tile": (256, 192), "stages": 4, "store": "direct", "flight": 0},
+    *({**_BF16, "copy": "shifted", "left": "registers", "tile": tile, "stages": 4,
+       "cluster": (1, 2)} for tile in ((256, 192), (256, 160))),
     {**_BF16, "copy": "padded", "tile": (256, 208), "stages": 3, "cluster": (1, 2)},
 )
 

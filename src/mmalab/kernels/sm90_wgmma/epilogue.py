@@ -57,6 +57,10 @@ def group_row(b: KernelBuilder, problem: Problem, group: Register) -> Register:
     row, plan = Lanes(b).row, problem.plan
     if plan.schedule == "cooperative" and plan.groups > 1:
         row = b.mad_lo("u32", group, plan.group_rows, row)
+    if problem.loaded:
+        phase = b.div("u32", row, problem.phase_lines)
+        within = b.sub("u32", row, b.mul_lo("u32", phase, problem.phase_lines))
+        row = b.mad_lo("u32", within, problem.phases, phase)
     return row
 
 
@@ -99,9 +103,10 @@ class Direct:
         column = b.mad_lo("u32", self.quad, self.apart, at.n)
         place = b.mad_wide("u32", at.line(b, row, problem.m), problem.n * problem.out_bytes, self.c)
         place = b.add("u64", place, b.mul_wide("u32", column, problem.out_bytes))
+        apart = problem.rows_apart
         for block, registers in enumerate(sums):
             for half in (0, 1):
-                down = block * 64 + half * 8
+                down = block * apart[0] + half * apart[1]
                 inside = (b.setp("lt", "u32", b.add("u32", row, down), problem.m)
                           if problem.edges[0] else None)
                 line = b.add("u64", place, down * problem.n * problem.out_bytes)

@@ -27,11 +27,12 @@ from mmalab.kernels.arguments import check_arrays
 from mmalab.kernels.sm90_wgmma.choose import Wanted, is_skinny, plan_for, split_for
 from mmalab.kernels.sm90_wgmma.epilogue import Direct, Staged, group_row
 from mmalab.kernels.sm90_wgmma.gather import WARPS, Gather
+from mmalab.kernels.sm90_wgmma.loaded import Loaded
 from mmalab.kernels.sm90_wgmma.mainloop import Mainloop
 from mmalab.kernels.sm90_wgmma.maps import maps_of, prepare
 from mmalab.kernels.sm90_wgmma.order import Place, emit_tiles
 from mmalab.kernels.sm90_wgmma.padding import Padding
-from mmalab.kernels.sm90_wgmma.plan import SLICE, Plan
+from mmalab.kernels.sm90_wgmma.plan import GROUP, SLICE, Plan
 from mmalab.kernels.sm90_wgmma.problem import Problem, check_sizes
 from mmalab.kernels.sm90_wgmma.producer import Producer
 from mmalab.kernels.sm90_wgmma.promoted import Promoted
@@ -111,6 +112,7 @@ def _name(problem: Problem) -> str:
     plan, row = problem.plan, problem.recipe
     sizes = ("{}x{}".format(*pair) for pair in (plan.tile, plan.cluster))
     kinds = [problem.copy] if problem.copy != "tma" else []
+    kinds += ["loaded"] if problem.loaded else []
     kinds += ["serial"] if plan.flight == 0 else []
     kinds += [] if plan.persistent else ["single"]
     kinds += [f"{plan.panels}panels"] if plan.panels else []
@@ -220,6 +222,8 @@ class _Writer:
         """Barriers, seen by the whole cluster."""
         b, plan = self.b, self.plan
         readers = 1 if plan.schedule == "pingpong" else plan.groups
+        if self.problem.loaded:
+            readers *= GROUP // 32
         with b.when(b.setp("eq", "u32", self.thread, 0)):
             for address in self.maps.values():
                 b.emit("prefetch.tensormap", b.at(address))
@@ -289,6 +293,8 @@ class _Writer:
 
     def _mainloop(self, group: Register) -> Mainloop:
         b, problem = self.b, self.problem
+        if problem.loaded:
+            return Loaded(b, problem, self.barriers, self.shared, group)
         if problem.promote_every is None:
             return Mainloop(b, problem, self.barriers, self.shared, group)
         scales = None

@@ -58,9 +58,10 @@ class Mainloop:
             for place in (own, behind)]
 
     def _releases(self) -> None:
-        """Which thread arrives where: thread i of a group at the barriers of CTA i."""
+        """Which thread arrives where: thread i of a group (of each warp, where warps read for
+        themselves) at the barriers of CTA i."""
         b, plan = self.b, self.problem.plan
-        thread = b.and_("b32", b.mov("u32", b.tid.x), 127)
+        thread = b.and_("b32", b.mov("u32", b.tid.x), 31 if self.problem.loaded else 127)
         self.leads = b.setp("eq", "u32", thread, 0)
         self.releases = b.setp("lt", "u32", thread, plan.ctas)
         self.released = b.add("u32", self.barriers.base, self.barriers.empty_at)
@@ -74,6 +75,8 @@ class Mainloop:
         b = self.b
         place = b.mad_lo("u32", stage, 8, self.released)
         space = "cluster" if self.problem.plan.ctas > 1 else "cta"
+        if self.problem.loaded:
+            b.emit("bar.warp.sync", -1)
         with b.guard(self.releases):
             b.emit(f"mbarrier.arrive.shared::{space}.b64", b.sink, b.at(place))
 

@@ -76,7 +76,8 @@ def maps_of(problem: Problem) -> dict[str, MapShape]:
     made: dict[str, MapShape] = {}
     if not problem.gathered:
         a_lines, b_lines = plan.tile[0] // plan.cluster[1], plan.tile[1] // plan.cluster[0]
-        made["a"] = _operand(problem, problem.lines[0], a_lines)
+        made["a"] = (_by_phase(problem, a_lines) if problem.loaded else
+                     _operand(problem, problem.lines[0], a_lines))
         made["b"] = (_dealt(problem, b_lines) if plan.store == "permuted" else
                      _operand(problem, problem.lines[1], b_lines))
     if plan.store == "staged":
@@ -102,6 +103,13 @@ def _operand(problem: Problem, lines: int, box_lines: int) -> MapShape:
                         (row[1], phases, box_lines // phases), "128B", phases)
     return MapShape(_words(problem), (row[0], lines), (problem.row_pitch,),
                     (row[1], box_lines), "128B")
+
+
+def _by_phase(problem: Problem, box_lines: int) -> MapShape:
+    each, phases = problem.phase_lines, problem.phases
+    return MapShape(_words(problem), (problem.row_values, problem.m // phases, phases),
+                    (phases * problem.pitch, problem.row_pitch),
+                    (problem.values, each, box_lines // each), "128B", phases)
 
 
 def _dealt(problem: Problem, box_lines: int) -> MapShape:

@@ -31,6 +31,7 @@ MOST_REGISTERS, WORKING_REGISTERS = 255, 32
 _RESERVED = 1024
 #: How C is written.
 STORES = ("permuted", "staged", "direct")
+_LEFTS = ("shared", "registers")
 _COPIES = ("tma", "shifted", "threads", "padded")
 #: The same where threads gather the operands, and where they gather them by words.
 _GATHERING, _BY_WORDS = (56, 224), (104, 200)
@@ -76,6 +77,8 @@ class Plan:
             move every line to its place (see `shift`); `threads` that gather (see `gather`);
             `padded`: TMA over copies that the kernel makes first (see `padding`; as many SMs as
             `sms` must be there, with nothing else on them).
+        left: where wgmma takes A from, `shared` memory or, of lines that would have to be shifted,
+            `registers` (see `loaded`).
         flight: groups of products under way while the next slice is awaited, 0 or 1.
         part: columns of a partial sum that is promoted on its own, 0 for all of the tile's.
         parts: sets of partial sums: with two, one is added while the other is computed.
@@ -93,6 +96,7 @@ class Plan:
     schedule: str = "cooperative"
     store: str = "permuted"
     copy: str = "tma"
+    left: str = "shared"
     flight: int = 1
     part: int = 0
     parts: int = 1
@@ -110,7 +114,8 @@ class Plan:
         if self.schedule not in _SCHEDULES:
             raise UsageError(f"schedule {self.schedule!r}", "is not known",
                              legal=list(_SCHEDULES), where=_WHERE)
-        for name, given, known in (("store", self.store, STORES), ("copy", self.copy, _COPIES)):
+        for name, given, known in (("store", self.store, STORES), ("copy", self.copy, _COPIES),
+                                   ("left", self.left, _LEFTS)):
             if given not in known:
                 raise UsageError(f"{name} {given!r}", "is not known", legal=list(known),
                                  where=_WHERE)

@@ -21,6 +21,8 @@ __all__ = ["EXPERT_ROWS", "Problem", "check_sizes"]
 _WHERE = "mmalab.kernels.sm90_wgmma"
 #: Rows of A that belong to one expert.
 EXPERT_ROWS = 128
+#: Registers of words of A that are loaded ahead (see `loaded`).
+_WORDS = 16
 #: Coordinates of a tensor map are 32-bit and signed.
 _MOST = (1 << 31) - 1
 
@@ -120,10 +122,27 @@ class Problem:
                              "ends in the next slice, so that this one and those that products "
                              "under way hold are there with it", legal=f"{plan.flight + 2} stages "
                              "or more", where=_WHERE)
+        if self.loaded:
+            self._check_loaded()
         if plan.schedule != "cooperative" or plan.groups == 1:
             raise UsageError(f"copy 'shifted', {plan.groups} groups, {plan.schedule}",
                              "lines are shifted for groups that share tiles",
                              legal="2 or 3 groups, cooperative", where=_WHERE)
+
+    def _check_loaded(self) -> None:
+        plan, lines = self.plan, self.phase_lines
+        if (plan.tile[0] % (16 * self.phases) or plan.groups != 2 or plan.cluster[1] > self.phases
+                or not (64 % lines == 0 or lines % plan.group_rows == 0)):
+            raise UsageError(f"left 'registers', tile {plan.tile}, cluster {plan.cluster}, "
+                             f"{plan.groups} groups, k={self.k}", f"warps take 16 rows of one of "
+                             f"{self.phases} phases", legal="256 rows, 2 groups", where=_WHERE)
+        if (self.m % self.phases or plan.store == "staged" or self.promote_every is not None
+                or self.batch > 1 or self.experts or plan.stages < 3):
+            raise UsageError(f"left 'registers', m={self.m}, store {plan.store!r}, "
+                             f"{plan.stages} stages", "rows of C are found by phase, for sums that "
+                             "stay in their registers", legal=f"m a multiple of {self.phases}, one "
+                             "product, store 'permuted' or 'direct', 3 stages or more",
+                             where=_WHERE)
 
     def _check_padded(self) -> None:
         if self.unit < 2:
@@ -258,6 +277,24 @@ class Problem:
         return self.unit < 16 and self.plan.copy == "shifted"
 
     @property
+    def loaded(self) -> bool:
+        """Whether A reaches wgmma through registers, lines of one phase behind each other."""
+        return self.shifted and self.plan.left == "registers"
+
+    @property
+    def phase_lines(self) -> int:
+        """Lines of a tile of A that are rows of one phase, where it is loaded."""
+        return self.plan.tile[0] // self.phases
+
+    @property
+    def rows_apart(self) -> tuple[int, int]:
+        """Rows of C from a thread's row to that of the next m64 block, and to its eighth below."""
+        if not self.loaded:
+            return 64, 8
+        block = 64 * self.phases if self.phase_lines % 128 == 0 else 64 // self.phase_lines
+        return block, 8 * self.phases
+
+    @property
     def phases(self) -> int:
         """Rows of A or B after which one begins at a multiple of 16 bytes again."""
         return 16 // self.unit
@@ -317,11 +354,13 @@ class Problem:
     def shared_clocks(self) -> float:
         """Clocks that shared memory takes for a slice, 128 bytes each: wgmma reads each 64 rows of
         A and all of B, TMA writes all lines, and those that are shifted are read (by half words:
-        twice) and written."""
+        twice) and written; A that is loaded is read by half words twice."""
         rows, columns = self.plan.tile
+        lines = columns if self.loaded else rows + columns
         shifts = [phase * self.lean for phase in range(1, self.phases if self.shifted else 1)]
         moved = sum(2 if shift % 4 == 0 else 3 for shift in shifts) / self.phases
-        return rows / 64 * (64 + columns) + (rows + columns) * (1 + moved)
+        halves = sum(shift % 4 != 0 for shift in shifts) / self.phases if self.loaded else 0
+        return rows / 64 * (64 + columns) + rows + columns + lines * moved + rows * halves
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -367,17 +406,18 @@ class Problem:
 
     @property
     def accumulators(self) -> int:
-        """32-bit registers of a thread that hold sums."""
+        """32-bit registers of a thread that hold sums, and words of A on their way to them."""
         plan = self.plan
         whole = plan.blocks * plan.tile[1] // (4 if self.recipe.accumulator == "f16" else 2)
-        return whole + (plan.parts * plan.part_columns // 2 if self.promote_every else 0)
+        return (whole + (plan.parts * plan.part_columns // 2 if self.promote_every else 0)
+                + (_WORDS if self.loaded else 0))
 
     @property
     def registers(self) -> tuple[int, int] | None:
         """Registers of a thread that fills and of one that multiplies; None: as launched."""
         return self.plan.registers_for(self.accumulators,
                                        gathered=self.unit if self.gathered else
-                                       16 if self.shifted else 0)
+                                       16 if self.shifted and not self.loaded else 0)
 
     # --- arguments --------------------------------------------------------------------------------
 

@@ -70,8 +70,14 @@ class Producer:
             line = b.div("u32", first, unit)
         corner: list[_At] = [Immediate(0, "0")] * (shape.rank - 2)
         if operand.copies == 1 or self.rank is None:
+            if operand.name == "a" and self.problem.loaded:
+                corner.reverse()
+                return [line, *corner], None
             return [*corner, line], None
         part = operand.lines // operand.copies
+        if operand.name == "a" and self.problem.loaded:
+            phase = b.mul_lo("u32", self.rank, shape.box[-1])
+            return [line, phase], b.mul_lo("u32", self.rank, part * SLICE)
         if operand.name == "b" and self.problem.dealt_in > 1:
             corner[-1] = b.mul_lo("u32", self.rank, shape.box[-2])
         else:

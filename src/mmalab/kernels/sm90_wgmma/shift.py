@@ -43,8 +43,8 @@ __all__ = ["WARPS", "Shift"]
 WARPS = GROUP // 32 - 1
 #: Lines after which the swizzle repeats.
 _ATOM = 8
-#: Units that a thread reads before it writes them.
-_BATCH = 12
+#: Units that a thread reads before it writes them; the same where it has few registers.
+_BATCH, _FEW = 12, 4
 #: The upper half of a word and the lower half of the next, to prmt.
 _HALVES = 0x5432
 
@@ -105,16 +105,18 @@ class Shift:
                    for unit in (4, 8)}
         self.half = b.setp("ge", "u32", self.lane, 16)
         self.parts = self._parts()
+        self.batch = _FEW if problem.loaded else _BATCH
         self.tails = {name: Tail(b, problem, at, name, self.lane, self.warp,
                                  len(part.phases), WARPS)
-                      for name, part in zip("ab", self.parts, strict=True)
+                      for name, part in zip("ba", reversed(self.parts), strict=False)
                       if (at := values.get(name)) is not None}
 
     def _parts(self) -> list[_Part]:
         plan, problem = self.problem.plan, self.problem
         made = []
-        for offset, lines, phases in ((0, plan.tile[0], tuple(range(problem.phases))),
-                                      (plan.a_bytes, plan.tile[1], problem.phases_of_b())):
+        operands = [(0, plan.tile[0], tuple(range(problem.phases))),
+                    (plan.a_bytes, plan.tile[1], problem.phases_of_b())]
+        for offset, lines, phases in operands[1:] if problem.loaded else operands:
             # Two lines of each phase at least, in whole periods of the swizzle.
             block = phases * (max(2 * problem.phases, _ATOM, len(phases)) // len(phases))
             if lines % len(block):
@@ -209,9 +211,9 @@ class Shift:
                           busy if turn == turns - 1 and part.blocks % WARPS else None)
                          for turn in range(turns)]
         bases: dict[tuple[_Part, _Lines], _Bases] = {}
-        for first in range(0, len(work), _BATCH):
+        for first in range(0, len(work), self.batch):
             held = []
-            for part, lines, offset, valid in work[first : first + _BATCH]:
+            for part, lines, offset, valid in work[first : first + self.batch]:
                 if (part, lines) not in bases:
                     bases[part, lines] = self._bases(lines, *self._of(part, here, ahead))
                 base = bases[part, lines]
@@ -237,9 +239,9 @@ class Shift:
             first, behind = self._of(part, here, ahead)
             every = part.lines(problem.lean, all_by_words=True)
             with b.loop(part.blocks, self.warp, WARPS, dtype="u32", unroll=False):
-                for start in range(0, len(every), _BATCH):
+                for start in range(0, len(every), self.batch):
                     held = []
-                    for lines in every[start : start + _BATCH]:
+                    for lines in every[start : start + self.batch]:
                         base = self._bases(lines, first, behind)
                         word = base.read(b, 0, inside)
                         held.append((base, word if mask is None else b.and_("b32", word, mask)))
