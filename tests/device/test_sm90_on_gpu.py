@@ -21,9 +21,12 @@ pytestmark = pytest.mark.gpu
 KERNELS: dict[str, Callable[[], Any]] = {
     **{name: lambda factory=factory: factory(400, 464, 400)
        for name, factory in ladder("sm90_wgmma").items()},
-    "rows at 8 bytes": lambda: gemm(300, 200, 836),
-    "rows at 4 bytes": lambda: gemm(300, 201, 838),
-    "rows at 2 bytes": lambda: gemm(301, 203, 837),
+    **{f"{copy}, K = {k}": lambda copy=copy, k=k: gemm(301, 203, k, plan=Plan(
+        (128, 64), 4, store="direct", copy=copy)) for copy in ("threads", "shifted")
+       for k in (836, 838, 837)},
+    **{f"loaded, K = {k}": lambda k=k: gemm(304, 208, k, plan=Plan(
+        (256, 96), 4, (1, 2), store="direct", copy="shifted", left="registers"))
+       for k in (836, 838, 837)},
     **{f"padded, K = {k}": lambda k=k: gemm(300, 208, k, plan=Plan(
         (128, 208), 4, (2, 1), store="staged", copy="padded")) for k in (836, 838, 837)},
     "any columns": lambda: gemm(301, 203, 832),
