@@ -18,7 +18,8 @@ searches whose blocks are not kept):
 0.993, 0.99       128 rows in clusters, which wait for each other; 256 rows in none
 1.03, 1.02        256 rows by 208 columns, by 192: fewer waits for each product
 0.985             128 columns of 256 rows: 96 B/clk of shared memory for each group
-0.964 to 1        128 rows by 144 to 256 columns: the same; promoted sums: 1
+0.964 to 1        128 rows by up to 144, to 256 columns: the same, of large products whose sums are
+                  not promoted
 0.937 to 0.977    groups that take turns, with 128 to 192 columns
 1200, 2000, 3200  clocks at the end of a tile: 128 rows, 256 rows, 256 rows with three stages
 400               the same when groups take turns
@@ -170,8 +171,11 @@ def clocks(problem: Problem) -> float:
     tile = problem.slices * rows * columns / 32 / _efficiency(problem) + _end(plan)
     waves = problem.work * plan.ctas / plan.sms
     whole = -(-problem.work // (plan.sms // plan.ctas))
-    capped = 2 * problem.m * problem.n * problem.k * problem.batch >= _CAPPED
-    return tile * whole / (min((whole / waves) ** 0.25, _FASTER) if capped else 1.0)
+    return tile * whole / (min((whole / waves) ** 0.25, _FASTER) if _capped(problem) else 1.0)
+
+
+def _capped(problem: Problem) -> bool:
+    return 2 * problem.m * problem.n * problem.k * problem.batch >= _CAPPED
 
 
 def _efficiency(problem: Problem) -> float:
@@ -189,8 +193,8 @@ def _efficiency(problem: Problem) -> float:
     if rows == 256:
         found *= _HIGH.get(columns, 1.0)
         return found * (0.99 if plan.ctas == 1 else 1.0)
-    if problem.promote_every is None and problem.copy == "tma":
-        found *= 0.964 + 0.036 * (columns - 144) / 112
+    if _capped(problem) and problem.promote_every is None and problem.copy == "tma":
+        found *= 0.964 + 0.036 * max(columns - 144, 0) / 112
     return found * (0.993 if plan.ctas > 1 else 1.0)
 
 
