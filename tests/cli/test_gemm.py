@@ -49,7 +49,7 @@ REFUSED = {
         "  legal: without it: tiles are as the tensor maps' 128B swizzle lays them out", SEE]),
     "choice": (["--plan", "warp_tile=64x64"], [
         "--plan warp_tile=(64, 64): is no choice of sm90_wgmma",
-        ("  legal: tile, stages, cluster, groups, schedule, store, copy, flight, part, parts, "
+        ("  legal: tile, stages, cluster, groups, schedule, store, copy, left, flight, part, parts, "
          "band, panels, persistent, sms"), SEE]),
     "kind": (["--plan", "tile=5"], ["--plan tile=5: is not 2 numbers",
                                     "  legal: such as tile=128x256", SEE]),

@@ -24,6 +24,8 @@ S = TypeVar("S", bound=Subject)
 #: the work under load in the second.
 _LOOK_S, _REST_S, _LEAD_S, _SUSTAINED_S = 0.002, 0.1, 0.05, 0.35
 _LOOKS = 2
+#: What comes before the first look, or whoever looks first finds the only cool chip.
+_WARM = Regime("look", rest=0.0, lead=0.0, work=0.0, graph=0.0, warm=0.25)
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ def select(bed: Bed, subjects: Sequence[S], regimes: Sequence[Regime], *, keep: 
 
 def _first_round(bed: Bed, running: Sequence[tuple[S, Graph]]) -> dict[str, float]:
     seen: dict[str, float] = {}
+    bed.heat(running[0][1], _WARM)
     for look in range(_LOOKS):
         for subject, graph in running if look % 2 == 0 else reversed(running):
             seconds, _ = bed.run(graph, 1)
