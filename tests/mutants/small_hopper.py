@@ -195,6 +195,9 @@ def _barriers() -> dict[str, tuple[Case, Case]]:
             Case(one + "@%e mbarrier.arrive.shared::cta.b64 _, [%b];\n" + wait(0, 0) + USE,
                  ("mbarrier-count", "mbarrier-phase", "deadlock")),
             (init(1), init(2))),
+        "everybody_arrives_for_one": pair(
+            Case(init(1) + START + "mbarrier.arrive.shared::cta.b64 _, [%b];\n" + wait(0, 0),
+                 ("deadlock", "mbarrier-count")), (init(1), init(128))),
         "invalidated_while_others_wait": pair(
             Case(one + wait(0, 0) + "@%e mbarrier.inval.shared::cta.b64 [%b];\n" + USE,
                  ("mbarrier-lifetime", "mbarrier-uninitialised", "mbarrier-phase",
@@ -436,9 +439,9 @@ def _more() -> dict[str, tuple[Case, Case]]:
               + put(sent, guard="%p20") + "setp.eq.u32 %p3, %k, 1; @%p3 bra WAITS;\n{early}"
               + "bra END;\nWAITS:\n" + wait(0, 0) + "END:\n" + MEET + "{late}" + MEET)
     counted = (init(1) + "@%e st.shared.b32 [%s], 0;\n" + TOGETHER + only(0)
-               + expect(0, 8, "%p20")
+               + expect(0, 4, "%p20") + only(1, "%p24")
                + "mapa.shared::cluster.u32 %r6, %b, 0; mapa.shared::cluster.u32 %r5, %s, 0;\n"
-               "@%e red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32"
+               "@%p24 red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32"
                " [%r5], 1, [%r6];\nsetp.ne.u32 %p3, %k, 0; @%p3 bra END;\n")
     return {
         "swizzled_tile_read_without_swizzle": pair(

@@ -7,11 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 from mutants.hopper_snippets import START, bulk, expect, init, run, wait
-from mutants.small_hopper import FAULTS, UNUSUAL, Case, words
+from mutants.small_hopper import FAULTS, FILL, PROXY, UNUSUAL, Case, words
 from mutants.verdicts import codes, recorded
 
 import mmalab
 from mmalab.errors import UsageError
+
+REDUCED = ("@{} cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%g1], [%s], 512;\n")
+GROUP = "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\n"
+
+
+def test_reductions_of_several_lanes_into_several_places() -> None:
+    """One lane, or lanes that reduce each their part."""
+    apart = ("setp.lt.u32 %p4, %t, 32; shl.b32 %r3, %t, 4; add.u32 %r3, %r3, %s;\n"
+             "mul.wide.u32 %rd3, %t, 16; add.u64 %rd3, %rd3, %g1;\n"
+             + REDUCED.format("%p4").replace("[%g1], [%s], 512", "[%rd3], [%r3], 16"))
+    for body in (REDUCED.format("%e"), apart):
+        assert run(FILL + PROXY + "bar.sync 0;\n" + body + GROUP, words()).findings == []
 
 
 def found(case: Case, schedule: str | int = "eager") -> Any:
@@ -54,9 +66,11 @@ def test_the_unusual_is_clean(name: str) -> None:
     ("@%e st.shared.b64 [%b], 0;\n@%e mbarrier.inval.shared::cta.b64 [%b];\n".replace(
         "st.shared.b64 [%b], 0", "mbarrier.init.shared::cta.b64 [%b], 1")
      + init(1) + START + "ld.shared.b64 %rd5, [%b];\n", "mbarrier-lifetime"),
+    (FILL + PROXY + "bar.sync 0;\nsetp.lt.u32 %p4, %t, 32;\n" + REDUCED.format("%p4") + GROUP,
+     "async-overlap"),
 ])
 def test_what_only_works_by_luck_is_a_warning(body: str, code: str) -> None:
-    """A parity beyond its bit, a look at a barrier's bits."""
+    """A parity beyond its bit, a look at a barrier's bits, a sum that counts 32 times."""
     assert [(f.code, f.severity) for f in run(body, words()).findings] == [(code, "warning")]
 
 
@@ -78,6 +92,7 @@ def test_registers_at_launch(registers: int, legal: bool) -> None:
     ("arrives_at_its_own_barrier_instead_of_the_peers",
      "of CTA 1, but 1 on that of CTA 0 at the same offset"),
     ("state_of_an_old_phase", "warp 0 of CTA 0 waits (line 21) for its own arrival"),
+    ("everybody_arrives_for_one", "line 16 completed 32 phases at once, each of its threads one"),
     ("dropped_arrivals_are_waited_for", "warp 2 of CTA 0 waits (line 24) for its own arrival"),
 ])
 def test_a_deadlock_names_its_cause(name: str, words: str) -> None:

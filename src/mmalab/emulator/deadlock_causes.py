@@ -126,13 +126,7 @@ def _of_mbarrier(machine: Machine, waiting: Sequence[_Entry], number: int) -> It
     wanted = int(waits["last_phase_seen"]) + 1
     wanted += wanted & 1 != waits["waits_for_parity"]
     if wanted + 2 <= waits["phase"]:
-        yield Cause(
-            "parity aliased",
-            f"{_name(machine, entry)} slept through phase {wanted} of {where}: it is complete, and "
-            f"parity {waits['waits_for_parity']} now means phase {waits['phase']}",
-            "let the waiters arrive on a second mbarrier, and wait for that one, with a parity "
-            "that flips each time round, before the phase after theirs can complete",
-            entry=number)
+        yield _aliased(machine, entry, number, where, wanted)
     if wanted == waits["phase"] and wanted - waits["last_phase_seen"] > 1 and (
             waits["passed_before"]):
         yield _skipped(machine, entry, number, where)
@@ -142,6 +136,22 @@ def _of_mbarrier(machine: Machine, waiting: Sequence[_Entry], number: int) -> It
         yield _nobody(machine, waiting, number, where)
     elif all(_ended(machine, one) for one in _absent(waits)):
         yield _count(waits, where, number)
+
+
+def _aliased(machine: Machine, entry: _Entry, number: int, where: str, wanted: int) -> Cause:
+    waits = entry["waits_for"]
+    words = (f"{_name(machine, entry)} slept through phase {wanted} of {where}: it is complete, and"
+             f" parity {waits['waits_for_parity']} now means phase {waits['phase']}")
+    if waits["burst_phases"]:
+        return Cause(
+            "parity aliased", f"{words}; line {waits['burst_line']} completed "
+            f"{waits['burst_phases']} phases at once, each of its threads one",
+            "one elected thread arrives, or mbarrier.init with the count of all that arrive",
+            entry=number)
+    return Cause(
+        "parity aliased", words,
+        "let the waiters arrive on a second mbarrier, and wait for that one, with a parity that "
+        "flips each time round, before the phase after theirs can complete", entry=number)
 
 
 def _bytes(waits: dict[str, Any], where: str, number: int) -> Cause:

@@ -57,9 +57,12 @@ class BulkRule:
         self._mbarriers = mbarriers
         self._lifetimes = lifetimes
         self._sources: dict[tuple[int, int], dict[int, _Source]] = {}
+        #: The last reduction of each warp: its lanes that follow may repeat it.
+        self._reduced: dict[tuple[int, int], Async] = {}
 
     def issue(self, event: Async) -> None:
         """Check every span with what the issuer knows, and enter it under its agent."""
+        self._check_repeated(event)
         done_by: dict[int, _Doer] = {}
         first: _Doer | None = None
         for signal in event.signals:
@@ -76,6 +79,26 @@ class BulkRule:
             return
         for index, span in enumerate(event.spans):
             self._sweep(event, span, done_by.get(index, first) or self._grouped(event, span))
+
+    def _check_repeated(self, event: Async) -> None:
+        """Several lanes of one instruction reduce the same words into the same words."""
+        if not any(span.kind == "atomic" for span in event.spans) or not any(
+                span.kind == "read" and span.space == "shared" for span in event.spans):
+            return
+        key = event.cta, event.warp
+        last, self._reduced[key] = self._reduced.get(key), event
+        if last is None or last.site != event.site or last.lane >= event.lane or not all(
+                one.owner == other.owner and one.size == other.size
+                and np.array_equal(one.starts, other.starts)
+                for one, other in zip(last.spans, event.spans, strict=True)):
+            return
+        world = self._world
+        world.report(
+            "async-overlap", "warning",
+            f"{world.named(event.site)}: lanes {last.lane} and {event.lane} reduce the same bytes "
+            "into the same bytes, which then count several times. Repair: one elected lane",
+            cta=event.cta, warp=event.warp, site=event.site, lane=event.lane,
+            witness={"lanes": [last.lane, event.lane]})
 
     def _sweep(self, event: Async, span: Span, doer: _Doer) -> None:
         shared = span.space == "shared"

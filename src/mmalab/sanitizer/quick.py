@@ -32,6 +32,7 @@ from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
 from mmalab.sanitizer.legality import refuse_ill_formed
 from mmalab.sanitizer.run import emulate as exact_run
+from mmalab.sanitizer.run import resident
 from mmalab.sanitizer.saved import Saved
 from mmalab.sanitizer.schedules import Schedule, compare, several
 
@@ -98,7 +99,7 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
     if ctas is None:
         return exact_run(kernel, args, **launch)
     second = exact_run(kernel, args, **launch, executor=lambda machine, steps: _Some(
-        machine, ctas, max_steps=steps).run())
+        machine, ctas, max_steps=steps, resident=resident(machine.program)).run())
     outputs.restore()
     return _joined(first, second, ctas)
 
@@ -135,8 +136,9 @@ class _Watch:
 class _Some(Interpreter):
     """Runs only some CTAs of the grid."""
 
-    def __init__(self, machine: Machine, ctas: Sequence[int], *, max_steps: int | None) -> None:
-        super().__init__(machine, max_steps=max_steps)
+    def __init__(self, machine: Machine, ctas: Sequence[int], *, max_steps: int | None,
+                 resident: int | None) -> None:
+        super().__init__(machine, max_steps=max_steps, resident=resident)
         self._ctas = np.array(ctas, np.int64)
 
     def _cta_order(self) -> NDArray[np.int64]:

@@ -24,7 +24,7 @@ from mmalab.ptx.nodes import Module
 from mmalab.sanitizer.families import folded
 from mmalab.sanitizer.model import HappensBefore
 
-__all__ = ["emulate"]
+__all__ = ["emulate", "resident"]
 
 Extent = int | Sequence[int]
 #: Faults of an address: nothing else about such an access is worth telling.
@@ -94,9 +94,12 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
 
 
 def _execute(machine: Machine, max_steps: int | None) -> None:
+    Interpreter(machine, max_steps=max_steps, resident=resident(machine.program)).run()
+
+
+def resident(program: Program) -> int | None:
     """Few CTAs at a time, where none can wait for another: clocks take megabytes for each."""
-    alone = not any(_reads_global(site) for site in machine.program.sites)
-    Interpreter(machine, max_steps=max_steps, resident=_TOGETHER if alone else None).run()
+    return None if any(_reads_global(site) for site in program.sites) else _TOGETHER
 
 
 def _reads_global(site: Site) -> bool:

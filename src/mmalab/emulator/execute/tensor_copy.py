@@ -67,7 +67,11 @@ def _map_bytes(issue: Issue, address: int) -> bytes:
     found = issue.machine.space.extent("", address, issue.row)
     if found is None or found.at < found.low or found.at + MAP_BYTES > found.high:
         raise issue.outside("a tensor map", address, MAP_BYTES, "memory that the kernel has")
-    return found.region.data[found.at : found.at + MAP_BYTES].tobytes()
+    data = found.region.data[found.at : found.at + MAP_BYTES].tobytes()
+    if not any(data):
+        raise Illegal("illegal-value", f"{MAP_BYTES} bytes at {address:#x}", "are all zero: nobody"
+                      " has written a tensor map there", where=_MAP_WHERE)
+    return data
 
 
 def _map_of(issue: Issue, data: bytes) -> TensorMap:
