@@ -58,7 +58,8 @@ LARGE = {
 KERNELS = {**{name: lambda factory=factory: factory(144, 80, 96)
               for name, factory in ladder("sm80_mma").items()},
            **{name: lambda choice=choice: gemm(520, 400, 456, **choice)
-              for name, choice in LARGE.items()}}
+              for name, choice in LARGE.items()},
+           "fed, even waves": lambda: gemm(520, 400, 4096, copy="tma", waves="even", sms=5)}
 
 
 @pytest.mark.parametrize("make", KERNELS.values(), ids=KERNELS)

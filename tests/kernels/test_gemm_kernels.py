@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,6 +63,16 @@ LARGE = {
                             (136, 24, 208)),
     "TMA, tf32": ({"copy": "tma", "dtype": "tf32"}, (40, 24, 104)),
     "TMA, f16 accumulation": ({"copy": "tma", "dtype": "f16", "accumulate": "f16"}, (40, 48, 104)),
+    "TMA, rows stored under a whole slice": ({"copy": "tma", "drain": 4}, (264, 136, 192)),
+    "TMA, rows stored as they come": ({"copy": "tma", "drain": 1, "tile": (128, 256)},
+                                      (72, 264, 136)),
+    "TMA, even waves": ({"copy": "tma", "tile": (128, 128), "waves": "even", "sms": 1},
+                        (264, 120, 192)),
+    "TMA, even waves, two whole tiles": ({"copy": "tma", "tile": (128, 128), "span": 64,
+                                          "waves": "even", "sms": 2, "drain": 4}, (136, 520, 96)),
+    "TMA, even waves, f16": ({"copy": "tma", "dtype": "f16", "accumulate": "f16", "waves": "even",
+                              "sms": 2}, (520, 40, 192)),
+    "TMA, even waves that are whole": ({"copy": "tma", "waves": "even", "sms": 1}, (264, 24, 136)),
     "TMA, e4m3": ({"copy": "tma", "dtype": "e4m3", "tile": (128, 256)}, (40, 48, 304)),
 }
 
@@ -84,6 +95,43 @@ def test_no_schedule_of_the_copies_changes_large_tiles(choice, schedule):
     """Copies that finish as late as they may, or at any time, leave the result as it is."""
     kernel = gemm(24, 40, 328, tile=(128, 128), **choice)
     assert emulated(kernel, "sm_90", schedule=schedule).findings == []
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", 7, 8])
+def test_no_schedule_changes_tiles_that_blocks_share(schedule):
+    """Sums handed over from block to block: each waits for what it goes on with."""
+    kernel = gemm(200, 392, 448, tile=(128, 128), copy="tma", waves="even", sms=2)
+    assert kernel.facts["waves"] == "even"
+    run = emulated(kernel, "sm_90", schedule=schedule)
+    assert run.findings == []
+
+
+@pytest.mark.parametrize("attempt", range(4))
+def test_random_waves(attempt):
+    """Tiles, slices and SMs drawn afresh: every slice is somebody's, in order of k."""
+    seed = secrets.randbits(32)
+    print(f"seed {seed}, attempt {attempt}")
+    rng = np.random.default_rng(seed)
+    m, n = (int(8 * rng.integers(1, 65)) for _ in range(2))
+    k = int(64 * rng.integers(1, 12))
+    kernel = gemm(m, n, k, tile=(128, 128), copy="tma", waves="even",
+                  sms=int(rng.integers(1, 5)), drain=int(rng.integers(1, 5)))
+    print(kernel.name, kernel.facts["waves"])
+    emulated(kernel, "sm_90", sanitize=False)
+
+
+def test_words_of_shared_tiles_are_zero_again():
+    """One set of words serves launch after launch."""
+    kernel = gemm(264, 120, 192, tile=(128, 128), copy="tma", waves="even", sms=1)
+    args = arguments(kernel)
+    values = list(kernel.values(args))
+    words = values[-1]
+    assert words.shape == (2 * 4,)
+    for _ in range(2):
+        mmalab.emulate(replace(kernel, prepare=None, validate=None), values, target="sm_90a")
+        assert not words.any()
+        assert differing(kernel, args, "sm_90") == 0
+        args[2][...] = np.nan
 
 
 def test_large_tiles_read_shared_memory_without_conflicts():

@@ -55,6 +55,13 @@ MAKING = {
         "  see:   PTX ISA, tensor maps: globalStrides"]),
     "TMA and promotion": (lambda: gemm(8, 8, 8, "e4m3", copy="tma", promote_every=64), [
         "promote_every=64: has no kernel that TMA feeds", "  legal: copy='threads'", LADDER]),
+    "waves": (lambda: gemm(8, 8, 8, copy="tma", waves="odd"), [
+        "waves 'odd': is no way to deal out tiles", "  legal: whole, even", GEMM]),
+    "even waves without TMA": (lambda: gemm(8, 8, 8, tile=(256, 128), waves="even"), [
+        "waves='even' with copy='threads': has blocks of one tile each",
+        "  legal: copy='tma', or waves='whole'", GEMM]),
+    "drain": (lambda: gemm(8, 8, 8, copy="tma", drain=5), [
+        "drain=5: is no number of k-steps of a slice", "  legal: 1 to 4", GEMM]),
     "TMA's stages": (lambda: gemm(8, 8, 8, copy="tma", stages=5), [
         "stages=5: a swizzled stage takes 49152 bytes, a block at most 231424",
         "  legal: 2 to 4", GEMM]),

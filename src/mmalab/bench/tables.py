@@ -25,34 +25,34 @@ def _also(types: Mapping[str, Any], *plans: Mapping[str, Any]) -> tuple[Mapping[
     return (types, *({**types, **plan} for plan in plans))
 
 
-#: The largest tiles, of which one or the other is the fastest where many fit.
-_LARGE = ({"tile": (128, 256), "stages": 4}, {"tile": (256, 208), "stages": 3, "cluster": (1, 2)})
+#: The largest tiles, of which one or the other is the fastest where many fit; L2 fetches what TMA
+#: asks for, not twice as much.
+_LINE = {"l2_promotion": "128B"}
+_LARGE = ({"tile": (128, 256), "stages": 4, **_LINE},
+          {"tile": (256, 208), "stages": 3, "cluster": (1, 2), **_LINE})
 #: The same where sums are promoted.
-_HALVES = ({"tile": (128, 256), "stages": 4, "cluster": (2, 1), "part": 128},
-           {"tile": (128, 192), "stages": 5, "cluster": (2, 1)})
+_HALVES = ({"tile": (128, 256), "stages": 4, "cluster": (2, 1), "part": 128, **_LINE},
+           {"tile": (128, 192), "stages": 5, "cluster": (2, 1), "part": 96, "parts": 2, **_LINE},
+           {"tile": (128, 192), "stages": 5, "cluster": (2, 1), **_LINE})
+#: The same for short K.
+_SWIFT = ({"tile": (128, 192), "stages": 5, "cluster": (2, 1), "schedule": "pingpong",
+           "band": 4096, "store": "staged", "panels": 1, **_LINE},)
 
-#: What an SM is given with mma.sync: the article's pipeline; blocks that fill an SM (or half of
-#: one), by cp.async with slices of 64 and 128 bytes, and by TMA.
+#: What an SM is given with mma.sync: the article's pipeline; blocks that fill an SM, by cp.async
+#: and by TMA; tiles dealt out evenly, their sums stored under more or fewer k-steps.
 _MMA_CHOICES: tuple[dict[str, Any], ...] = (
-    {"stages": 3}, {"stages": 4},
-    {"stages": 3, "warp_tile": (64, 64)}, {"stages": 4, "warp_tile": (64, 64)},
-    *({"tile": tile, "stages": stages, "span": span}
-      for tile in ((256, 128), (128, 256)) for stages, span in ((4, 64), (6, 64), (3, 128),
-                                                                (4, 128))),
-    {"tile": (128, 128), "stages": 4}, {"tile": (128, 128), "stages": 3, "span": 128},
-    {"tile": (128, 128), "stages": 4, "warp_tile": (64, 32)},
-    *({"copy": "tma", "tile": tile, "stages": stages, "span": span}
-      for tile in ((256, 128), (128, 256)) for stages, span in ((4, 128), (3, 128), (8, 64))),
-    *({"copy": "tma", "tile": (256, 128), "stages": 4, "band": band} for band in (1024, 4096)),
-    {"copy": "tma", "tile": (128, 128), "stages": 3},
+    {"stages": 4},
+    {"tile": (256, 128), "stages": 4, "span": 128},
+    *({"copy": "tma", "tile": (256, 128), "stages": 4, "drain": drain} for drain in (2, 4)),
+    *({"copy": "tma", "tile": (256, 128), "stages": 4, "waves": "even", "drain": drain}
+      for drain in (1, 2, 3, 4)),
 )
 
-#: Rows of any pitch: the kernel's own choice, lines shifted behind TMA; A's loaded instead; both
-#: operands copied first.
+#: Rows of any pitch: the kernel's own choice, lines of B shifted behind TMA and A loaded; lines of
+#: both shifted; both operands copied first.
 _UNALIGNED_CHOICES: tuple[dict[str, Any], ...] = (
     _BF16,
-    *({**_BF16, "copy": "shifted", "left": "registers", "tile": tile, "stages": 4,
-       "cluster": (1, 2)} for tile in ((256, 192), (256, 160))),
+    {**_BF16, "copy": "shifted", "tile": (256, 192), "stages": 4, "cluster": (1, 2), "flight": 0},
     {**_BF16, "copy": "padded", "tile": (256, 208), "stages": 3, "cluster": (1, 2)},
 )
 
@@ -97,15 +97,15 @@ _UNALIGNED = {f"8192 x 8192 x {k}": (8192, 8192, k) for k in (4092, 4090, 4095)}
 
 TABLES: dict[str, tuple[Row, ...]] = {
     "bf16": (*_rows("BF16", _SQUARES, _WGMMA, *_also(_BF16, *_LARGE)),
-             *_rows("BF16", _SHORT, _WGMMA, _BF16)),
+             *_rows("BF16", _SHORT, _WGMMA, *_also(_BF16, *_SWIFT))),
     "llm": _rows("BF16", _MODELS, _WGMMA, *_also(_BF16, *_LARGE)),
     "fp8": (*_rows("E4M3, fast accumulation,", _SQUARES, _WGMMA, *_also(_E4M3, *_LARGE)),
             *_rows("E4M3, promoted every 128,", _SQUARES, _WGMMA,
                    *_also({**_E4M3, "promote_every": 128}, *_HALVES)),
             *_rows("E4M3, promoted every 64,", _square(8192), _WGMMA,
                    {**_E4M3, "promote_every": 64})),
-    "int8": _rows("S8 to S32", _SQUARES, _WGMMA, {"dtype": "s8"}),
-    "tf32": _rows("TF32", _SQUARES, _WGMMA, {"dtype": "tf32"}),
+    "int8": _rows("S8 to S32", _SQUARES, _WGMMA, *_also({"dtype": "s8"}, *_LARGE)),
+    "tf32": _rows("TF32", _SQUARES, _WGMMA, *_also({"dtype": "tf32"}, *_LARGE)),
     "unaligned": _rows("BF16", _UNALIGNED, _WGMMA, *_UNALIGNED_CHOICES),
     "skinny": (*_skinny("BF16", _BF16), *_skinny("E4M3", _E4M3)),
     "mma": _rows("BF16 with mma.sync", _SQUARES, _MMA, *_MMA_CHOICES),

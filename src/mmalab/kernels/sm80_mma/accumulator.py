@@ -7,17 +7,20 @@ fragment at a time; one that spans slices keeps a second set of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from mmalab.kernels.placement import emit_layout
 from mmalab.kernels.sm80_mma.problem import DEAL, Problem
 from mmalab.layouts import Layout, compose, make_layout
 from mmalab.ptx.builder import KernelBuilder
-from mmalab.ptx.nodes import Register
+from mmalab.ptx.nodes import Address, Register
 
 __all__ = ["Accumulators"]
 
 Fragment = list[Register]
+#: Row and column in the warp's tile, and the registers of what lies there.
+Part = tuple[int, int, list[Register]]
 #: How each accumulator type is moved: halves travel in pairs.
 _MOVES = {"f32": "f32", "s32": "b32", "f16": "b32"}
 
@@ -107,6 +110,32 @@ class Accumulators:
 
         `blocks` numbers the tile along M and N; None: as the block lies in the grid.
         """
+        for row in self.moves(pointer, blocks):
+            for write in row:
+                write()
+
+    def load(self, pointer: Register, blocks: tuple[Register, Register], zero: Register) -> None:
+        """Go on with the sums that `store` has written.
+
+        They come into registers of their own, 16 bytes at a time, and reach the sums through an OR
+        with `zero`, of which ptxas does not know that it is zero. With 64 loads of 8 bytes straight
+        into the sums, which ptxas puts on one scoreboard, an H200 gave a few sums that lacked about
+        a k-step, one in a thousand.
+        """
+        for row in self.moves(pointer, blocks, zero):
+            for read in row:
+                read()
+
+    def clear(self, i: int) -> None:
+        """Begin at zero again, in one row of fragments."""
+        for fragment in self.sums[i]:
+            for register in fragment:
+                self.b.emit(f"mov.{self.type}", register, 0.0 if self.type == "f32" else 0)
+
+    def moves(self, pointer: Register, blocks: tuple[Register, Register] | None,
+              zero: Register | None = None) -> list[list[Callable[[], None]]]:
+        """The instructions that store C, or load it where there is a `zero`, row by row of
+        fragments, each written when it is called; their addresses are written now."""
         b, problem = self.b, self.problem
         size = problem.recipe.result_bytes
         down, across = problem.tile.block
@@ -117,10 +146,11 @@ class Accumulators:
         base = b.add("u64", b.add("u64", pointer, rows), columns)
         base = b.add("u64", base, b.cvt("u64.u32", inside))
         self._limits(blocks)
-        write = self._store_pair if problem.dealt else self._store_fragment
-        for i, j in self._places():
-            if not (problem.dealt and j % 2):
-                write(base, matrix, i, j)
+        of = self._pair if problem.dealt else self._fragment
+        move = self._store_row if zero is None else partial(self._load_row, zero)
+        return [[partial(move, base, matrix, *part)
+                 for j in range(0, self.columns, 2 if problem.dealt else 1)
+                 for part in of(i, j)] for i in range(self.rows)]
 
     def _number(self, blocks: tuple[Register, Register] | None, along: int) -> Register:
         b = self.b
@@ -167,16 +197,15 @@ class Accumulators:
                          else self.b.setp("gt.and", "s32", edge, at, found))
         return found
 
-    def _store_fragment(self, base: Register, matrix: Layout, i: int, j: int) -> None:
+    def _fragment(self, i: int, j: int) -> Iterator[Part]:
         """Two neighbouring elements of one row at a time: a pair of registers, or one of halves."""
-        for (row, column), registers in self._rows_of(i, j):
-            self._put(base, matrix, row, column, registers)
+        return ((*place, registers) for place, registers in self._rows_of(i, j))
 
-    def _store_pair(self, base: Register, matrix: Layout, i: int, j: int) -> None:
+    def _pair(self, i: int, j: int) -> Iterator[Part]:
         """Four neighbours, two of each fragment."""
         for left, right in zip(self._rows_of(i, j), self._rows_of(i, j + 1), strict=True):
             row, _ = left[0]
-            self._put(base, matrix, row, j // 2 * DEAL, left[1] + right[1])
+            yield row, j // 2 * DEAL, left[1] + right[1]
 
     def _rows_of(self, i: int, j: int) -> Iterator[tuple[tuple[int, int], list[Register]]]:
         """Row and column in the warp's tile of each two neighbours of a fragment, and where
@@ -190,14 +219,27 @@ class Accumulators:
             yield ((row + i * fragment.rows, column + j * fragment.cols),
                    self.sums[i][j][at : at + per])
 
-    def _put(self, base: Register, matrix: Layout, row: int, column: int,
-             registers: list[Register]) -> None:
+    def _store_row(self, base: Register, matrix: Layout, row: int, column: int,
+                   registers: list[Register]) -> None:
+        self._access("st", self.type, row, column, self.b.at(base, matrix(row, column)), registers)
+
+    def _load_row(self, zero: Register, base: Register, matrix: Layout, row: int, column: int,
+                  registers: list[Register]) -> None:
+        b = self.b
+        words = [b.mov("b32", 0) for _ in registers]
+        self._access("ld", "b32", row, column, b.at(base, matrix(row, column)), words)
+        for register, word in zip(registers, words, strict=True):
+            b.emit("mov.b32", register, b.or_("b32", word, zero))
+
+    def _access(self, way: str, kind: str, row: int, column: int, place: Address,
+                registers: list[Register]) -> None:
         b, per = self.b, len(registers)
         value = registers if per > 1 else registers[0]
-        opcode = f"global.v{per}.{self.type}" if per > 1 else f"global.{self.type}"
+        opcode = f"{way}.global.v{per}.{kind}" if per > 1 else f"{way}.global.{kind}"
+        both = (place, value) if way == "st" else (value, place)
         inside = self._inside(row, column)
         if inside is None:
-            b.st(opcode, b.at(base, matrix(row, column)), value)
+            b.emit(opcode, *both)
             return
         with b.guard(inside):
-            b.st(opcode, b.at(base, matrix(row, column)), value)
+            b.emit(opcode, *both)

@@ -61,11 +61,15 @@ class FragmentSets:
             read()
         self._turn = 1 - self._turn
 
+    def current(self) -> tuple[list[list[Register]], ...]:
+        """The fragments of A and of B in the set whose turn it is."""
+        return tuple(operand.fragments(fours) for operand, fours in zip(
+            self.operands, self._sets[self._turn], strict=True))
+
     def multiply(self, others: Sequence[Write]) -> None:
         """The products of the set whose turn it is, `others` spread among them; then the other
         set's turn comes."""
-        a, b = (operand.fragments(fours) for operand, fours in zip(
-            self.operands, self._sets[self._turn], strict=True))
+        a, b = self.current()
         places = self.sums.places_in_turns()
         for number, (i, j) in enumerate(places):
             for at in range(len(others) * number // len(places),

@@ -40,6 +40,8 @@ from mmalab.ptx.kernel import Kernel
 __all__ = ["gemm"]
 
 _COPIES = ("threads", "tma")
+_WAVES = ("whole", "even")
+_MOST_DRAIN = 4
 _WHERE = "mmalab.kernels.sm80_mma.gemm"
 
 
@@ -47,7 +49,7 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", layout: str = "swizzled", 
          warp_tile: tuple[int, int] | None = None, accumulate: str | None = None,
          promote_every: int | None = None, *, tile: tuple[int, int] | None = None,
          span: int | None = None, band: int = 2048, copy: str = "threads",
-         sms: int = 132) -> Kernel:
+         sms: int = 132, waves: str = "whole", drain: int = 2) -> Kernel:
     """C = A x B^T: A is M x K, B is stored N x K, C is M x N, all row-major.
 
     Args:
@@ -65,12 +67,17 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", layout: str = "swizzled", 
         band: with `tile`, rows of C that are finished before the next begin.
         copy: `threads` (cp.async) or `tma` (sm_90a: one block an SM that goes from tile to tile).
         sms: with TMA, SMs to fill (an H100 or H200 has 132).
+        waves: with TMA, `whole` tiles only, or the last two waves dealt out by slices of K, so that
+            all SMs end together: `even`.
+        drain: with TMA, k-steps at a tile's end that are multiplied row by row, so that one row is
+            stored under the next one's products: 1 to 4.
 
     Raises:
         UsageError: sizes, types or choices that no such kernel has, with the nearest that have.
     """
     problem = _problem(m, n, k, dtype, accumulate, promote_every, layout=layout, stages=stages,
-                       warp_tile=warp_tile, tile=tile, span=span, band=band, copy=copy, sms=sms)
+                       warp_tile=warp_tile, tile=tile, span=span, band=band, copy=copy, sms=sms,
+                       waves=waves, drain=drain)
     name = _name(problem)
     params = matrix_params(m, n, k, problem.recipe)
     return Kernel(
@@ -93,8 +100,9 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", layout: str = "swizzled", 
 def _problem(m: int, n: int, k: int, dtype: str, accumulate: str | None,
              promote_every: int | None, *, layout: str, stages: int,
              warp_tile: tuple[int, int] | None, tile: tuple[int, int] | None, span: int | None,
-             band: int, copy: str, sms: int) -> Problem:
+             band: int, copy: str, sms: int, waves: str, drain: int) -> Problem:
     """The choices checked and put together."""
+    _check_tma(copy, waves, drain)
     if copy not in _COPIES:
         raise UsageError(f"copy {copy!r}", "is no way into shared memory", legal=list(_COPIES),
                          where=_WHERE)
@@ -113,7 +121,20 @@ def _problem(m: int, n: int, k: int, dtype: str, accumulate: str | None,
                    sums=row.result_bytes, target="sm_90" if tile else "sm_89",
                    beside=BARRIERS if box else 0)
     return Problem(m, n, k, row, made, promote_every, band=band if tile else 0, box=box,
-                   sms=sms)
+                   sms=sms, evenly=waves == "even", drain=drain)
+
+
+def _check_tma(copy: str, waves: str, drain: int) -> None:
+    """What only the kernel that TMA feeds can choose."""
+    if waves not in _WAVES:
+        raise UsageError(f"waves {waves!r}", "is no way to deal out tiles", legal=list(_WAVES),
+                         where=_WHERE)
+    if waves == "even" and copy != "tma":
+        raise UsageError(f"waves='even' with copy={copy!r}", "has blocks of one tile each",
+                         legal="copy='tma', or waves='whole'", where=_WHERE)
+    if isinstance(drain, bool) or not isinstance(drain, int) or not 1 <= drain <= _MOST_DRAIN:
+        raise UsageError(f"drain={drain!r}", "is no number of k-steps of a slice",
+                         legal=f"1 to {_MOST_DRAIN}", where=_WHERE)
 
 
 def _writer(problem: Problem) -> type[Pipeline | Fed]:
@@ -128,7 +149,7 @@ def _name(problem: Problem) -> str:
              f"{made.warp_tile[0]}x{made.warp_tile[1]}"]
     if problem.band:
         parts += [f"{made.block[0]}x{made.block[1]}", f"{made.span}bytes",
-                  "tma" if problem.box else "carried"]
+                  "tma" if problem.box else "carried", *(["even"] if problem.even else ())]
     if problem.promote_every:
         parts.append(f"promoted{problem.promote_every}")
     return "_".join((*parts, f"{problem.m}x{problem.n}x{problem.k}"))
@@ -146,6 +167,8 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "shared_bytes": problem.shared_bytes,
         "copy": "tma" if problem.box else "threads",
         "band": problem.band or None,
+        "waves": "even" if problem.even else "whole",
+        "drain": problem.drain if problem.box else None,
         "instruction": row.key,
         "unit": row.unit,
         "instruction_k": row.k,

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mmalab.kernels.sm80_mma.problem import DEAL, Problem
 from mmalab.kernels.sm90_wgmma.maps import MapShape
 
@@ -38,4 +40,5 @@ def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:
     """From [a, b, c] to the entry's parameters."""
     maps = maps_of(problem)
     a, b, c = args
-    return [maps["a"].over(a), maps["b"].over(b), c]
+    words = [np.zeros(problem.grid[0] * problem.tile.threads // 32, np.uint32)]
+    return [maps["a"].over(a), maps["b"].over(b), c, *(words if problem.even else ())]

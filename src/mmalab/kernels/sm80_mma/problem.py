@@ -76,6 +76,10 @@ class Problem:
     band: int = 0
     box: bool = False
     sms: int = 132
+    #: The last two waves of tiles are dealt out by slices of K (see `waves`), where that helps.
+    evenly: bool = False
+    #: With TMA, k-steps at the end of a tile that are multiplied row by row (see `fed`).
+    drain: int = 2
 
     def __post_init__(self) -> None:
         check_sizes(m=self.m, n=self.n, k=self.k)
@@ -208,6 +212,19 @@ class Problem:
         if self.box:
             return min(down * across, self.sms * self.blocks_per_sm), 1, 1
         return (down * across, 1, 1) if self.band else (across, down, 1)
+
+    @property
+    def even(self) -> bool:
+        """Whether blocks share tiles: where some would wait for others, and slices are whole."""
+        total = self.tiles[0] * self.tiles[1]
+        return (self.evenly and self.box and total > self.grid[0] and total % self.grid[0] != 0
+                and self.steps_of(self.slices - 1) == range(self.steps)
+                and (self.grid[0] + 1) * 2 * self.grid[0] * self.slices < 1 << 32)
+
+    @property
+    def whole_waves(self) -> int:
+        """Waves of tiles that are one block's each, where the last ones are shared."""
+        return self.tiles[0] * self.tiles[1] // self.grid[0] - 1
 
     @property
     def edges(self) -> tuple[bool, bool, bool]:
