@@ -98,6 +98,44 @@ def test_asynchronous_stores_by_generic_address(executor: Any, instruction: str,
     assert out.tolist() == want
 
 
+@pytest.mark.parametrize(("instruction", "words"), [
+    ("st.async.mbarrier::complete_tx::bytes.u32", "st.async in a cluster of one CTA: is undefined"),
+    ("red.async.relaxed.cluster.mbarrier::complete_tx::bytes.add.u32",
+     "red.async into the CTA that executes it: is undefined")])
+def test_no_peer_is_told(instruction: str, words: str) -> None:
+    """Both are for other CTAs of a cluster; what they do without one is a warning."""
+    out = np.zeros(1, np.uint32)
+    text = TO_THE_PEER.format(instruction=instruction).replace("xor.b32 %r4, %r2, 1",
+                                                              "mov.u32 %r4, %r2")
+    done = run(text, [out], block=32, executor=None)
+    assert [f.severity for f in done.findings] == ["warning"]
+    assert words in done.findings[0].message
+    assert out.tolist() == [7 if instruction.startswith("st") else 107]
+
+
+@EXECUTORS
+def test_sixteen_bytes_at_once(executor: Any) -> None:
+    """st.async with a 128-bit register (PTX 9.2) stores and counts 16 bytes."""
+    out = np.zeros(4, np.uint64)
+    text = """
+    .reg .b128 %wide; mov.u64 %rd6, 0x123456789abcdef; mov.u64 %rd7, 5; mov.u32 %r1, %tid.x;
+    mov.b128 %wide, {%rd6, %rd7}; mov.u32 %r2, %cluster_ctarank; setp.ne.u32 %p1, %r1, 0;
+    @!%p1 mbarrier.init.b64 [bar], 1;
+    @!%p1 mbarrier.arrive.expect_tx.b64 _, [bar], 16;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    xor.b32 %r4, %r2, 1; mov.u32 %r5, tile; mov.u32 %r6, bar;
+    mapa.shared::cluster.u32 %r5, %r5, %r4; mapa.shared::cluster.u32 %r6, %r6, %r4;
+    @!%p1 st.async.shared::cluster.mbarrier::complete_tx::bytes.b128 [%r5], %wide, [%r6];
+W:  mbarrier.try_wait.parity.acquire.cluster.b64 %p2, [bar], 0; @!%p2 bra W;
+    ld.shared.v2.u64 {%rd10, %rd11}, [tile]; mul.wide.u32 %rd5, %r2, 16;
+    add.s64 %rd5, %rd40, %rd5; st.global.v2.u64 [%rd5], {%rd10, %rd11};
+    barrier.cluster.arrive; barrier.cluster.wait; ret;
+"""
+    done = run(text, [out], block=32, grid=2, cluster=2, executor=executor)
+    assert done.findings == [], [str(f) for f in done.findings]
+    assert out.tolist() == [0x123456789abcdef, 5] * 2
+
+
 @pytest.mark.parametrize(("a", "mbar"), [("%rd40", "%rd2"), ("%rd1", "%rd40")])
 def test_generic_addresses_outside_the_cluster(a: str, mbar: str) -> None:
     """A pointer to global memory is told by the operand that has it."""

@@ -284,6 +284,11 @@ class Issue:
         self.machine.report(code, message, site=self.site, row=self.row, lane=self.lane,
                             fatal=fatal)
 
+    def warn(self, given: str, rule: str, *, legal: str) -> None:
+        """A finding about what the manual leaves undefined and the chip may well do."""
+        self.machine.report("illegal-value", _words(given, rule, legal, f"PTX ISA, {self.name}"),
+                            site=self.site, row=self.row, lane=self.lane, severity="warning")
+
 
 def each_lane(lanes: Lanes, action: Callable[[Issue], None]) -> None:
     """Let every lane issue, in order; what is illegal ends the run with a finding."""

@@ -26,7 +26,8 @@ registers). Operands called `policy`, `scale` and `ctas` are there exactly when 
 
 Matching ``setp.lt.ftz.f32`` gives {cmp: lt, ftz: ftz, type: f32}. ptxas takes the modifiers of an
 opcode in any order as long as types keep theirs (``atom.global.gpu.acq_rel.add.f32``, as Triton
-writes it), and so does :meth:`Row.match_any_order`.
+writes it), and so does :meth:`Row.match_any_order`. Words that name the instruction stay where they
+are: ``mbarrier.arrive.release.cta.expect_tx`` is refused.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from mmalab.errors import MmalabError
 from mmalab.isa.form import Evidence, Fragment, OperandSpec, Role, Sparsity
 from mmalab.isa.vocabulary import ALIASES, FAMILIES, SETS, name_of, value_of
 
-__all__ = ["Element", "FragmentsOf", "Need", "Row", "row"]
+__all__ = ["NAMES", "Element", "FragmentsOf", "Need", "Row", "row"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,23 @@ _COMES_WITH = {"policy": "L2::cache_hint", "scale": "scaled::n2::ue8m0", "ctas":
 
 #: Modifiers whose relative order decides the meaning, whatever else moves.
 _FIXED = frozenset({"type", "dtype", "atype", "btype", "ctype", "part", "alayout", "blayout"})
+#: Of a copy: where to, where from.
+_ENDS = frozenset({"space", "source"})
+
+#: Words that are part of an instruction's name, by its first word: whatever else moves (``sync`` of
+#: mma does), ptxas 13.5 takes no other word ahead of them, nor any of theirs behind another.
+NAMES: Mapping[str, frozenset[str]] = {head: frozenset(words.split()) for head, words in {
+    "bar": "cta arrive red warp", "barrier": "cta arrive red cluster wait",
+    "cp": "async bulk tensor reduce prefetch mbarrier arrive commit_group wait_group wait_all",
+    "createpolicy": "cvt fractional range", "cvt": "pack", "fence": "proxy", "membar": "proxy",
+    "mbarrier": "init inval arrive arrive_drop expect_tx complete_tx test_wait try_wait parity"
+                " pending_count",
+    "multimem": "ld_reduce red st cp reduce async bulk", "red": "async", "st": "async bulk",
+    "setmaxnreg": "inc dec", "tcgen05": "alloc commit cp dealloc ld mma relinquish_alloc_permit"
+                                        " shift st wait::ld wait::st",
+    "tensormap": "replace cp_fenceproxy", "wgmma": "mma_async fence commit_group wait_group",
+    "wmma": "load store mma",
+}.items()}
 
 
 #: From the modifiers of a spelling to its fragments by operand name in capitals (A, B, C, D).
@@ -160,7 +178,7 @@ class Row:
     def match_any_order(self, parts: tuple[str, ...]) -> dict[str, str] | None:
         """As :meth:`match`, with the modifiers in any order that leaves types in theirs."""
         for elements in self.variants:
-            found = _assign(elements, parts)
+            found = _assign(elements, parts, NAMES.get(self.head, frozenset()))
             if found is not None:
                 return {name: value_of(word) for name, word in found} | self.implied
         return None
@@ -314,20 +332,24 @@ def _match(
 
 
 def _assign(
-    elements: tuple[Element, ...], parts: tuple[str, ...]
+    elements: tuple[Element, ...], parts: tuple[str, ...], names: frozenset[str]
 ) -> list[tuple[str, str]] | None:
-    """The first free element for each part, in part order; fixed elements keep their order."""
+    """The first free element for each part, in part order; fixed elements keep their order, and
+    nothing passes a word of `names`."""
     taken: dict[int, str] = {}
-    last = -1
+    last = dict.fromkeys((_FIXED, _ENDS), -1)
     for part in parts:
         free = (i for i, e in enumerate(elements) if i not in taken and part in e.words)
         i = next(free, None)
-        if i is None:
+        if i is None or any(word in names for at, word in taken.items() if at > i):
             return None
-        if elements[i].name in _FIXED:
-            if i < last:
-                return None
-            last = i
+        if part in names and any(at > i for at in taken):
+            return None
+        for group in last:
+            if elements[i].name in group:
+                if i < last[group]:
+                    return None
+                last[group] = i
         taken[i] = part
     if any(i not in taken and not e.optional for i, e in enumerate(elements)):
         return None

@@ -31,6 +31,9 @@ def _to_cluster(issue: Issue) -> None:
     value = np.array([issue.word("b")], f"u{size}")
     place = issue.shared(issue.in_cluster("a"), size, "the destination", align=size)
     barrier = barrier_of(issue, place, issue.in_cluster("mbar"))
+    if issue.shared_cta(place) == issue.cta:
+        issue.warn("red.async into the CTA that executes it", "is undefined",
+                   legal="another CTA of the cluster (mapa), or red.shared::cta")
     issue.spans.append(Span("shared", issue.owner(issue.shared_cta(place)), "atomic",
                             np.array([issue.offset(place)]), size, "generic"))
     done = issue.signal(barrier, size, (0,))

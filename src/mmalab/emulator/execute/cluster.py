@@ -53,6 +53,9 @@ def _to_cluster(issue: Issue) -> None:
                       f" {issue.owner(issue.shared_cta(barrier))} for a store into CTA"
                       f" {issue.owner(there)}", "it lies in the CTA that gets the bytes",
                       where="PTX ISA, st.async")
+    if issue.machine.space.cluster_size == 1:
+        issue.warn("st.async in a cluster of one CTA", "is undefined",
+                   legal="a cluster of two CTAs or more, or st.shared and mbarrier.arrive")
     issue.mark_written(place, slice(place.at, place.at + size))
     issue.spans.append(Span("shared", issue.owner(there), "write",
                             np.array([issue.offset(place)]), size, "generic"))

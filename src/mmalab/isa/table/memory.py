@@ -162,6 +162,8 @@ _STORES = chapter(
         for vec, types in (("", f"{_WORD} {_WIDE}"), (".vec=v2", f"{_WORD} {_WIDE}"),
                            (".vec=v4", _WORD))
     ),
+    row("st.async{.weak}{.shared::cluster}.mbarrier::complete_tx::bytes.type=b128 [a], b, [mbar]",
+        "asynchronous store to a CTA of the cluster", targets="sm_90+", ptx=(9, 2)),
     *(
         row(f"st.async{order}{{.global}}.type [a], b", "asynchronous store to global memory",
             scope="gpu sys", type=f"{_NARROW} {_WIDE}", targets="sm_100+", ptx=(8, 7))
