@@ -120,7 +120,7 @@ class Accumulators:
         They come into registers of their own, 16 bytes at a time, and reach the sums through an OR
         with `zero`, of which ptxas does not know that it is zero. With 64 loads of 8 bytes straight
         into the sums, which ptxas puts on one scoreboard, an H200 gave a few sums that lacked about
-        a k-step, one in a thousand.
+        a k-step, one in a thousand; that the loads were the cause is inferred.
         """
         for row in self.moves(pointer, blocks, zero):
             for read in row:
