@@ -74,7 +74,7 @@ def test_large_tiles_assemble_without_advice(k):
     cubin = mmalab.assemble(loaded(8192, 8192, k, tile=(256, 192), stages=4, cluster=(1, 2),
                                    store="permuted"))
     assert cubin.diagnostics == ()
-    assert cubin.resources.spills <= 32
+    assert cubin.resources.spills <= (16 if k % 2 else 0)
 
 
 @pytest.mark.parametrize(("make", "words"), [

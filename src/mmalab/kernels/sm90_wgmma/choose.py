@@ -89,10 +89,12 @@ def _candidates() -> Iterator[Plan]:
 _PROMOTED = (Plan((256, 128), _STAGES, (1, 2)), Plan((128, 256), _STAGES, (2, 1), part=128),
              Plan((128, 192), _STAGES, (2, 1), part=96, parts=2),
              Plan((128, 128), _STAGES, (2, 1)), Plan((128, 128), _STAGES), Plan((128, 64), _STAGES))
-#: Lines that are shifted: shared memory has the more to do the smaller the tile.
-_SHIFTED = tuple(Plan((rows, columns), _STAGES, cluster, flight=0, copy="shifted")
+#: Lines that are shifted, A's loaded where that is possible: shared memory has the more to do the
+#: smaller the tile.
+_SHIFTED = tuple(Plan((rows, columns), _STAGES, cluster, flight=0, copy="shifted", left=left)
                  for rows, columns in ((256, 192), (256, 160), (256, 128), (128, 192), (128, 128),
-                                       (128, 64)) for cluster in ((1, 2), (1, 1)))
+                                       (128, 64))
+                 for cluster in ((1, 2), (1, 1)) for left in ("registers", "shared"))
 #: Threads gather for their own CTA, and leave fewer registers.
 _GATHERED = tuple(Plan((rows, columns), _STAGES, flight=0)
                   for rows, columns in ((256, 192), (256, 160), (256, 128), (128, 256), (128, 192),

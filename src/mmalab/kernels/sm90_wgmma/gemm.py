@@ -113,6 +113,7 @@ def _name(problem: Problem) -> str:
     sizes = ("{}x{}".format(*pair) for pair in (plan.tile, plan.cluster))
     kinds = [problem.copy] if problem.copy != "tma" else []
     kinds += ["loaded"] if problem.loaded else []
+    kinds += [f"l2{plan.l2_promotion}"] if plan.l2_promotion != "256B" else []
     kinds += ["serial"] if plan.flight == 0 else []
     kinds += [] if plan.persistent else ["single"]
     kinds += [f"{plan.panels}panels"] if plan.panels else []
@@ -143,6 +144,8 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "band": plan.band,
         "store": plan.store,
         "copy": problem.copy,
+        "phases": problem.phases if problem.shifted else 1,
+        "left": "registers" if problem.loaded else "shared",
         "meets": problem.padded,
         "shared_bytes": plan.shared_bytes(problem.out_bytes),
         "slice_clocks": {"products": plan.tile[0] * plan.tile[1] / 32,

@@ -50,9 +50,6 @@ class _Block:
 
     byte: Register
     place: Register
-    #: Where words begin two bytes behind a word: whether these do, and the selector of prmt.
-    odd: Register | None
-    selector: Register | None
 
 
 class _Slice:
@@ -88,18 +85,26 @@ class Loaded(Mainloop):
         self.quad = b.shl("b32", b.and_("b32", thread, 3), 2)
         self.blocks = [self._block(b.add("u32", line, 64 * block))
                        for block in range(problem.plan.blocks)]
+        self.odd: Register | None = None
+        if problem.lean % 4:
+            self._halves(line)
         self.sets = [b.regs("b32", 4) for _ in range(_SETS)]
 
     def _block(self, line: Register) -> _Block:
+        b = self.b
+        byte = b.add("u32", self.quad, b.and_("b32", self._lean(line), -4))
+        return _Block(byte, b.mad_lo("u32", line, SLICE, byte))
+
+    def _lean(self, line: Register) -> Register:
         b, problem = self.b, self.problem
-        phase = b.div("u32", line, problem.phase_lines)
-        lean = b.mul_lo("u32", phase, problem.lean)
-        odd = selector = None
-        if problem.lean % 4:
-            odd = b.setp("ne", "u32", b.and_("b32", lean, 2), 0)
-            selector = b.selp("b32", _HALVES, _WHOLE, odd)
-        byte = b.add("u32", self.quad, b.and_("b32", lean, -4))
-        return _Block(byte, b.mad_lo("u32", line, SLICE, byte), odd, selector)
+        return b.mul_lo("u32", b.div("u32", line, problem.phase_lines), problem.lean)
+
+    def _halves(self, line: Register) -> None:
+        """Where words may begin two bytes behind a word: whether the thread's do (in all blocks,
+        for these are even numbers of phases apart), and the selector of prmt."""
+        b = self.b
+        self.odd = b.setp("ne", "u32", b.and_("b32", self._lean(line), 2), 0)
+        self.selector = b.selp("b32", _HALVES, _WHOLE, self.odd)
 
     # --- a tile -----------------------------------------------------------------------------------
 
@@ -176,12 +181,12 @@ class Loaded(Mainloop):
         for half in (0, 1):
             at = step * _STEP + half * _HALF
             first = self._address(block, at, at_slice)
-            second = None if block.odd is None else self._address(block, at + 4, at_slice)
+            second = None if self.odd is None else self._address(block, at + 4, at_slice)
             inside = None
             if last:
                 inside = b.setp("lt", "u32", b.add("u32", self.quad, at), self.problem.last_bytes)
             for row in (0, 1):
-                self._word(block, registers[2 * half + row], first, second, row * _EIGHT, inside)
+                self._word(registers[2 * half + row], first, second, row * _EIGHT, inside)
             if last:
                 self._cut(registers[2 * half : 2 * half + 2], at)
 
@@ -192,7 +197,7 @@ class Loaded(Mainloop):
         stage = b.selp("b32", b.sub("u32", at_slice.ahead, SLICE), at_slice.here, crosses)
         return b.xor("b32", b.add("u32", b.add("u32", stage, block.place), at), self.turned)
 
-    def _word(self, block: _Block, into: Register, first: Register, second: Register | None,
+    def _word(self, into: Register, first: Register, second: Register | None,
               offset: int, inside: Register | None) -> None:
         b = self.b
         if inside is None:
@@ -201,13 +206,13 @@ class Loaded(Mainloop):
             b.mov("b32", 0, out=into)
             with b.guard(inside):
                 b.ld("shared.b32", b.at(first, offset), out=into)
-        if second is None or block.odd is None:
+        if second is None or self.odd is None:
             return
         word = b.mov("b32", 0)
-        needed = block.odd if inside is None else b.and_("pred", block.odd, inside)
+        needed = self.odd if inside is None else b.and_("pred", self.odd, inside)
         with b.guard(needed):
             b.ld("shared.b32", b.at(second, offset), out=word)
-        b.prmt("b32", into, word, block.selector, out=into)
+        b.prmt("b32", into, word, self.selector, out=into)
 
     def _cut(self, registers: list[Register], at: int) -> None:
         """Clear what a row's end leaves of a word."""

@@ -23,7 +23,7 @@ deals of 16 columns, 8 in deals of 32). Maps end behind the longest shift.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ class MapShape:
     swizzle: str
     #: Lines of the matrix that the last coordinate counts at a time.
     lines: int = 1
+    l2_promotion: str = "256B"
 
     @property
     def rank(self) -> int:
@@ -55,7 +56,8 @@ class MapShape:
     def over(self, array: Any) -> TensorMap:
         """The map over an array."""
         return TensorMap.tiled(array, box=self.box, swizzle=self.swizzle, dims=self.dims,
-                               strides=self.strides, dtype=self.dtype, l2_promotion="256B")
+                               strides=self.strides, dtype=self.dtype,
+                               l2_promotion=self.l2_promotion)
 
 
 def panel_columns(problem: Problem) -> int:
@@ -80,6 +82,7 @@ def maps_of(problem: Problem) -> dict[str, MapShape]:
                      _operand(problem, problem.lines[0], a_lines))
         made["b"] = (_dealt(problem, b_lines) if plan.store == "permuted" else
                      _operand(problem, problem.lines[1], b_lines))
+    made = {name: replace(shape, l2_promotion=plan.l2_promotion) for name, shape in made.items()}
     if plan.store == "staged":
         columns = panel_columns(problem)
         pitch = problem.n * problem.out_bytes

@@ -32,6 +32,7 @@ _RESERVED = 1024
 #: How C is written.
 STORES = ("permuted", "staged", "direct")
 _LEFTS = ("shared", "registers")
+_PROMOTIONS = ("none", "64B", "128B", "256B")
 _COPIES = ("tma", "shifted", "threads", "padded")
 #: The same where threads gather the operands, and where they gather them by words.
 _GATHERING, _BY_WORDS = (56, 224), (104, 200)
@@ -83,6 +84,7 @@ class Plan:
         part: columns of a partial sum that is promoted on its own, 0 for all of the tile's.
         parts: sets of partial sums: with two, one is added while the other is computed.
         band: rows of C (about) that are finished before the next rows begin.
+        l2_promotion: how much L2 fetches from memory where TMA asks for 128 bytes of a line.
         panels: of `staged`: how many panels of up to 128 bytes of C's rows a group lays out before
             they are stored, 0 for all. Fewer leave room for another stage.
         persistent: one CTA an SM that goes from tile to tile, or one CTA a tile.
@@ -102,6 +104,7 @@ class Plan:
     parts: int = 1
     band: int = 2048
     panels: int = 0
+    l2_promotion: str = "256B"
     persistent: bool = True
     sms: int = 132
 
@@ -115,7 +118,8 @@ class Plan:
             raise UsageError(f"schedule {self.schedule!r}", "is not known",
                              legal=list(_SCHEDULES), where=_WHERE)
         for name, given, known in (("store", self.store, STORES), ("copy", self.copy, _COPIES),
-                                   ("left", self.left, _LEFTS)):
+                                   ("left", self.left, _LEFTS),
+                                   ("l2_promotion", self.l2_promotion, _PROMOTIONS)):
             if given not in known:
                 raise UsageError(f"{name} {given!r}", "is not known", legal=list(known),
                                  where=_WHERE)

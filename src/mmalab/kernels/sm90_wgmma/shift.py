@@ -43,8 +43,9 @@ __all__ = ["WARPS", "Shift"]
 WARPS = GROUP // 32 - 1
 #: Lines after which the swizzle repeats.
 _ATOM = 8
-#: Units that a thread reads before it writes them; the same where it has few registers.
-_BATCH, _FEW = 12, 4
+#: Units that a thread reads before it writes them; by phases where A is loaded, for then it has few
+#: registers.
+_BATCH, _FEW = 12, {2: 6, 4: 4, 8: 3}
 #: The upper half of a word and the lower half of the next, to prmt.
 _HALVES = 0x5432
 
@@ -105,7 +106,7 @@ class Shift:
                    for unit in (4, 8)}
         self.half = b.setp("ge", "u32", self.lane, 16)
         self.parts = self._parts()
-        self.batch = _FEW if problem.loaded else _BATCH
+        self.batch = _FEW[problem.phases] if problem.loaded else _BATCH
         self.tails = {name: Tail(b, problem, at, name, self.lane, self.warp,
                                  len(part.phases), WARPS)
                       for name, part in zip("ba", reversed(self.parts), strict=False)
