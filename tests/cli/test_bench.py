@@ -36,7 +36,7 @@ def test_a_table_is_listed_without_a_gpu(mmalab) -> None:
     """Rows, kernels, arguments, and how long it takes."""
     answer = mmalab("bench", "gemm", "--table", "bf16", "--table", "skinny", "--dry-run")
     assert answer.code == 0
-    assert answer.err.startswith("19 rows, about ")
+    assert answer.err.startswith("21 rows, about ")
     assert "8192 x 8192 x 1024" in answer.out
     assert answer.out.count("M=16") == 4
 

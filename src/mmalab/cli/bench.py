@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,12 +61,18 @@ def bench(
     if dry_run:
         _list(rows, as_json=json)
         return
-    records = _measured(rows, plan, gpu or [0])
-    command = _command(sys.argv[2:])
-    record = describe("matrix products on the GPU against cublasLt", command, records,
-                      (gpu or [0])[0])
-    if out is not None:
-        save(record, out)
+    gpus, command = gpu or [0], _command(sys.argv[2:])
+
+    _check_gpus(gpus)
+    record = describe("matrix products on the GPU against cublasLt", command, [], gpus[0])
+
+    def keep(done: list[dict[str, Any]]) -> None:
+        record["rows"] = done
+        if out is not None:
+            save(record, out)
+
+    records = _measured(rows, plan, gpus, keep)
+    keep(records)
     if json:
         print_json(record)
     else:
@@ -94,10 +102,7 @@ def _list(rows: list[Any], *, as_json: bool) -> None:
                    for row in rows], ("case", "M x N x K", "kernel", "arguments", "baseline")))
 
 
-def _measured(rows: list[Any], plan: Any, gpus: list[int]) -> list[dict[str, Any]]:
-    from mmalab.bench.duel import measure
-    from mmalab.bench.machines import over_gpus
-    from mmalab.bench.record import rows_of
+def _check_gpus(gpus: list[int]) -> None:
     from mmalab.device.gpu import device_count
 
     count = device_count()
@@ -106,7 +111,21 @@ def _measured(rows: list[Any], plan: Any, gpus: list[int]) -> list[dict[str, Any
         raise UsageError(f"--gpu {missing[0]}", f"the driver sees {count} devices",
                          legal=[str(i) for i in range(count)] or "none")
 
+
+def _measured(rows: list[Any], plan: Any, gpus: list[int],
+              keep: Callable[[list[dict[str, Any]]], object]) -> list[dict[str, Any]]:
+    """The rows' records in order; `keep` is told all that are there, after each."""
+    from mmalab.bench.duel import measure
+    from mmalab.bench.machines import over_gpus
+    from mmalab.bench.record import rows_of
+
+    lock = threading.Lock()
+    done: list[dict[str, Any]] = []
+
     def told(record: dict[str, Any]) -> None:
+        with lock:
+            done.append(record)
+            keep(list(done))
         for line in rows_of([record]):
             sys.stderr.write("  ".join(cell for cell in line if cell) + "\n")
             sys.stderr.flush()
