@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 import pytest
+from emulation import run_kernel
 
 from mmalab.emulator.execute import EXECUTORS
 from mmalab.emulator.lanes import Lanes
@@ -23,6 +24,15 @@ NOT_EMULATED = {
     "shfl": "removed from PTX for sm_70 and later", "vote": "removed from PTX for sm_70 and later",
     "alloca": "no stack pointer is kept", "stacksave": "no stack pointer is kept",
     "stackrestore": "no stack pointer is kept",
+}
+#: What is refused, how, and what is offered instead.
+REFUSED = {
+    "multimem.red.relaxed.sys.global.add.f32 [%rd1], %f1;": ("several GPUs", "red, ld and st"),
+    "tex.1d.v4.f32.s32 {%f1,%f2,%f3,%f4}, [%rd1, {%r1}];": ("textures", "ld.global.nc"),
+    "alloca.u64 %rd2, 16, 8;": ("no stack pointer", ".local variable"),
+    "vote.all.pred %p1, %p2;": ("sm_70 and later", "vote.sync"),
+    "mov.v2.b32 {%r1,%r2}, {%r3,%r4};": ("register by register", "mov of each"),
+    "brkpt;": ("no debugger", "trap"),
 }
 #: Families that belong to clusters and asynchronous units, for which executors may yet come.
 LATER = ("clusterlaunchcontrol", "wgmma", "tcgen05", "multimem", "tex", "su", "tld4",
@@ -42,6 +52,18 @@ def test_every_family_has_an_executor_or_a_reason():
                if not f.startswith(LATER)}
     assert missing == set()
     assert set(NOT_EMULATED) <= families
+
+
+@pytest.mark.parametrize("instruction", REFUSED)
+def test_a_refusal_says_why_and_what_instead(instruction):
+    """By its name, with the reason, and with something that does the same."""
+    why, instead = REFUSED[instruction]
+    body = "ld.param.u64 %rd1, [p0]; mov.u32 %r1, 0; setp.eq.u32 %p2, %r1, 0;\n" + instruction
+    with pytest.raises(UnsupportedInstruction) as refused:
+        run_kernel(body + " ret;", [np.zeros(4, np.uint32)], target="sm_90a")
+    text = str(refused.value)
+    assert text.startswith(instruction.partition(" ")[0].rstrip(";"))
+    assert [word for word in (why, instead, "line") if word not in text] == []
 
 
 def _register(counts, kind):

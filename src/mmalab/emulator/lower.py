@@ -23,6 +23,7 @@ from mmalab.emulator.kinds import check_operands
 from mmalab.emulator.memory import FIRST_BUFFER_TAG, TAG_SHIFT
 from mmalab.emulator.operands import Resolver
 from mmalab.emulator.program import SHARED_START, Op, Program, Site, Target
+from mmalab.emulator.refusals import refusal
 from mmalab.emulator.register_pool import launch_registers
 from mmalab.emulator.scope import Reach, Scope, Slots, VariableAt, reachable
 from mmalab.emulator.symbols import (
@@ -32,7 +33,7 @@ from mmalab.emulator.symbols import (
     initial_bytes,
     place,
 )
-from mmalab.errors import LimitExceeded, UnknownForm, UnsupportedInstruction, UsageError
+from mmalab.errors import LimitExceeded, UnknownForm, UsageError
 from mmalab.isa.form import Form
 from mmalab.isa.lookup import find, in_later_issue
 from mmalab.ptx.nodes import (
@@ -292,16 +293,11 @@ def form_of(opcode: str, line: int) -> Form:
         form = find(opcode)
     except UnknownForm as error:
         if in_later_issue(opcode):
-            raise _refused(opcode, where) from None
+            raise refusal(opcode, where) from None
         raise UnknownForm(error.given, error.rule, legal=error.legal, where=where) from None
     if opcode.startswith(_NOT_EXECUTED):
-        raise _refused(opcode, where)
+        raise refusal(opcode, where)
     return form
-
-
-def _refused(opcode: str, where: str) -> UnsupportedInstruction:
-    return UnsupportedInstruction(opcode, "the PTX ISA has it, this emulator does not execute it",
-                                  where=where)
 
 
 def _is_dynamic(variable: Variable) -> bool:

@@ -26,12 +26,12 @@ from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.mbarriers import Mbarriers
 from mmalab.emulator.memory import RANK_SHIFT, AddressSpace, Fault
 from mmalab.emulator.program import SHARED_START, Program, Reg, Site
+from mmalab.emulator.refusals import refusal
 from mmalab.emulator.register_pool import RegisterPool
 from mmalab.emulator.specials import SpecialRegisters
 from mmalab.emulator.state import LaunchShape, State, Status, pack, unpack
 from mmalab.emulator.warpgroups import Warpgroups
 from mmalab.emulator.watched import watched_sites
-from mmalab.errors import UnsupportedInstruction
 from mmalab.findings import Finding, Severity, Where
 
 __all__ = ["Machine"]
@@ -140,9 +140,7 @@ class Machine:
             return
         executor = EXECUTORS.get(site.form.family)
         if executor is None:
-            raise UnsupportedInstruction(
-                site.form.key, "the ISA has it, this emulator does not execute it",
-                where=f"line {site.line} of the PTX text")
+            raise refusal(site.form.key, f"line {site.line} of the PTX text")
         if self._watched and self.observed and site.index in self._watched:
             self._tell_registers(site, rows, mask)
         executor(Lanes(self, site, rows, mask))
