@@ -133,7 +133,7 @@ CODES: dict[str, str] = {
     "barrier-shared-id": "two groups of warps meet on one barrier id",
     "cluster-barrier": "barrier.cluster arrive and wait do not pair up",
     "cluster-lifetime": "shared memory of a CTA that has not started or has exited is accessed",
-    "divergent-collective": "lanes of a warp, or warps of a warpgroup, part at an aligned instruction",
+    "divergent-collective": "lanes of a warp, or warps of a warpgroup, part where all must go",
     "warp-sync-missing": "lanes of a warp exchange data without bar.warp.sync",
     "warp-sync-mask": "a lane mask names a lane that cannot come, or leaves out the executing one",
     # memory

@@ -441,8 +441,8 @@ def _more() -> dict[str, tuple[Case, Case]]:
     counted = (init(1) + "@%e st.shared.b32 [%s], 0;\n" + TOGETHER + only(0)
                + expect(0, 4, "%p20") + only(1, "%p24")
                + "mapa.shared::cluster.u32 %r6, %b, 0; mapa.shared::cluster.u32 %r5, %s, 0;\n"
-               "@%p24 red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32"
-               " [%r5], 1, [%r6];\nsetp.ne.u32 %p3, %k, 0; @%p3 bra END;\n")
+               "@%p24 red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes"
+               ".add.u32 [%r5], 1, [%r6];\nsetp.ne.u32 %p3, %k, 0; @%p3 bra END;\n")
     return {
         "swizzled_tile_read_without_swizzle": pair(
             Case(swizzled
@@ -584,6 +584,8 @@ def _unusual() -> dict[str, Case]:
     one = init(1) + START + expect(0, 512) + bulk(512)
     state = "mbarrier.arrive.shared::cta.b64 %rd5, [%b];\n"
     tested = ("{ SPIN: mbarrier.test_wait.shared::cta.b64 %p3, [%b], %rd5; @!%p3 bra SPIN; }\n")
+    exchange = ("xor.b32 %r3, %t, 127; shl.b32 %r4, %r3, 2; add.u32 %r4, %r4, %s;\n"
+                "ld.shared.b32 %r2, [%r4];\n" + state + tested + "st.shared.b32 [%r1], %r2;\n")
     two_halves = ("setp.eq.u32 %p4, %t, 32;\n" + init(2) + START
                   + "add.u32 %r9, %s, 256; add.u64 %rd9, %g0, 256;\n" + expect(0, 256)
                   + bulk(256) + expect(0, 256, "%p4")
@@ -700,6 +702,25 @@ def _unusual() -> dict[str, Case]:
             "cp.async.bulk.wait_group.read 0;\nbar.sync 0;\n" + FILL),
         "arrives_and_leaves": Case("barrier.cluster.arrive; setp.eq.u32 %p1, %k, 1; @%p1 ret;\n"
                                    "barrier.cluster.wait;\n", launch=CTAS),
+        "lanes_that_wait_while_one_brings": Case(
+            init(1) + START + "@!%e bra J;\n" + expect(0, 512) + bulk(512) + wait(0, 0)
+            + "J: barrier.sync 2, 128;\n" + USE),
+        "whoever_is_elected_brings": Case(
+            init(1) + START + "setp.ne.u32 %p1, %w, 0; @%p1 bra J;\nelect.sync _|%p2, -1;\n"
+            "@!%p2 bra J;\n" + expect(0, 512, "%p2") + bulk(512, guard="%p2") + "J:\n"
+            + wait(0, 0) + USE),
+        "stored_and_loaded_again": Case(
+            FILL + PROXY + init(1) + "bar.sync 0;\n" + OUT + COMMIT + DONE + expect(0, 512)
+            + bulk(512, to="%s+1024", source="%g1") + wait(0, 0)
+            + READ.replace("[%r1]", "[%r1+1024]") + KEEP.replace("%g1", "%g0")),
+        "an_mbarrier_for_everybody": Case(
+            init(128) + START + FILL + (state + tested + exchange) * 2
+            + state + tested + KEEP),
+        "both_halves_to_both": Case(
+            init(1) + TOGETHER + expect(0, 512) + "mov.b16 %h0, 3; mul.lo.u32 %r4, %k, 256;\n"
+            "add.u32 %r9, %s, %r4; cvt.u64.u32 %rd9, %r4; add.u64 %rd9, %g0, %rd9;\n"
+            + put(MULTICAST, guard="%e").replace("[%s], [%g0], 512", "[%r9], [%rd9], 256")
+            + wait(0, 0) + USE + MEET, launch=CTAS),
         "threads_that_leave_before_a_barrier": Case(
             "setp.ge.u32 %p3, %t, 40; @%p3 ret;\n" + FILL + "bar.sync 0;\n" + USE),
         "size_and_address_from_registers": Case(
