@@ -11,7 +11,7 @@ from mmalab.device.driver import DriverError
 from mmalab.device.faults import explanation, fault
 from mmalab.device.gpu import Gpu
 from mmalab.device.launch import code_target
-from mmalab.device.signature import read_shape, read_signature
+from mmalab.device.signature import check_shape, read_shape, read_signature
 from mmalab.emulator import lower
 from mmalab.errors import UsageError
 from mmalab.kernels.sm80_mma import gemm
@@ -94,13 +94,14 @@ REFUSED = {
         "no block size: beyond does not say its own (.reqntid)", "  legal: block=(x, y, z)",
         "  see:   mmalab.launch"]),
     "other block": (MIXED, {"block": 64}, [
-        "block (64, 1, 1): mixed requires another (.reqntid)", "  legal: (64, 2, 1)",
-        "  see:   mmalab.launch"]),
+        "block (64, 1, 1): mixed requires its .reqntid", "  legal: (64, 2, 1)",
+        "  see:   PTX ISA, .reqntid"]),
     "no size": (BEYOND, {"block": (32, 0)}, [
         "block (32, 0): one to three positive sizes", "  legal: (x, y, z)",
         "  see:   mmalab.launch"]),
     "cluster": (MIXED, {"grid": 3, "cluster": 2}, [
-        "grid (3, 1, 1): not a multiple of the cluster (2, 1, 1)", "  see:   mmalab.launch"]),
+        "grid (3, 1, 1): not a multiple of the cluster (2, 1, 1)", "  legal: (4, 1, 1)",
+        "  see:   CUDA programming guide, technical specifications"]),
 }
 
 
@@ -108,8 +109,9 @@ REFUSED = {
 def test_launches_that_cannot_be(text, given, lines):
     """A launch without a block, or against the kernel's own demands, is refused in words."""
     none = {"grid": None, "block": None, "cluster": None, "dynamic_shared": None}
+    signature = read_signature(parse(text), None)
     with pytest.raises(UsageError) as refused:
-        read_shape(read_signature(parse(text), None), None, **{**none, **given})
+        check_shape(signature, read_shape(signature, None, **{**none, **given}), "sm_90")
     assert str(refused.value).splitlines() == lines
 
 

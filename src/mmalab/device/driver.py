@@ -12,7 +12,7 @@ from typing import Any
 
 from mmalab.errors import ToolError
 
-__all__ = ["DriverError", "call", "check", "driver", "gpu_library"]
+__all__ = ["DriverError", "Hung", "call", "check", "driver", "gpu_library"]
 
 _INSTALL = "pip install 'mmalab[gpu]'"
 _WITHOUT = "mmalab.emulate runs the same kernel without a GPU"
@@ -24,6 +24,13 @@ class DriverError(ToolError):
     def __init__(self, function: str, name: str, words: str) -> None:
         self.name = name
         super().__init__(function, f"{name} ({words})", where="CUDA driver API")
+
+
+class Hung(ToolError):
+    """A kernel did not return in time. Nothing stops it, so this process can launch nothing more.
+
+    Nor may it wait for the device: even giving memory back does.
+    """
 
 
 def gpu_library(name: str) -> Any:

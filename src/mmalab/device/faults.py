@@ -1,4 +1,4 @@
-"""A kernel that faulted on the GPU, explained by the CPU.
+"""A kernel that faulted or hangs on the GPU, or was refused there, explained by the CPU.
 
 The driver says "an illegal memory access was encountered" and nothing else. The emulator runs the
 same launch on copies of the arguments and says which thread at which line accessed what::
@@ -18,31 +18,49 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mmalab.device.driver import DriverError
+from mmalab.device.driver import DriverError, Hung
 from mmalab.device.signature import Shape, Signature
 from mmalab.emulator import emulate
 from mmalab.emulator.arguments import as_array
 from mmalab.errors import MmalabError, ToolError
+from mmalab.findings import Finding
 from mmalab.tensormap import TensorMap
 
-__all__ = ["explanation", "fault"]
+__all__ = ["explanation", "fault", "refused"]
 
 #: Warp instructions after which the emulator stops looking.
 _STEPS = 200_000
 
 
-def fault(failed: DriverError, device: str, signature: Signature, shape: Shape, text: str,
+#: What the driver answers to a launch that never began; the process can go on.
+_REFUSALS = frozenset("CUDA_ERROR_" + name for name in (
+    "INVALID_VALUE", "LAUNCH_OUT_OF_RESOURCES", "INVALID_CLUSTER_SIZE", "NOT_SUPPORTED",
+    "NOT_PERMITTED", "OUT_OF_MEMORY", "INVALID_HANDLE"))
+
+
+def refused(failed: DriverError | Hung) -> bool:
+    """Whether the launch never began."""
+    return isinstance(failed, DriverError) and failed.name in _REFUSALS
+
+
+def fault(failed: DriverError | Hung, device: str, signature: Signature, shape: Shape, text: str,
           args: Sequence[Any]) -> ToolError:
-    """The error of a kernel that the driver refused or that ended badly on `device`."""
+    """The error of a kernel that the driver refused, or that ended badly or not at all there."""
+    hung = isinstance(failed, Hung)
+    what = failed.rule.partition(",")[0] if isinstance(failed, Hung) else failed.name
+    seen = explanation(signature, shape, text, args, hung=hung)
     return ToolError(
-        f"kernel {signature.entry} on {device}", f"{failed.name} in a launch with {shape}",
-        output=f"{failed.given}: {failed.rule}\n{explanation(signature, shape, text, args)}",
-        legal="a fresh process: after a fault this one can launch nothing more",
+        f"kernel {signature.entry} on {device}", f"{what} in a launch with {shape}",
+        output=f"{failed.given}: {failed.rule}\n{seen}",
+        legal="another launch" if refused(failed)
+        else "a fresh process: after a fault this one can launch nothing more",
         where="CUDA driver API")
 
 
-def explanation(signature: Signature, shape: Shape, text: str, args: Sequence[Any]) -> str:
-    """What the emulator finds first in the same launch, or why it finds nothing."""
+def explanation(signature: Signature, shape: Shape, text: str, args: Sequence[Any], *,
+                hung: bool = False) -> str:
+    """What the emulator finds in the same launch, or why it finds nothing: the deadlock of a kernel
+    that is `hung`, else the first error."""
     try:
         run = emulate(text, _copies(args), entry=signature.entry, grid=shape.grid,
                       block=shape.block, cluster=shape.cluster,
@@ -51,7 +69,13 @@ def explanation(signature: Signature, shape: Shape, text: str, args: Sequence[An
         return f"the emulator found nothing before it stopped: {stopped}"
     if not run.findings:
         return "the emulator runs the same launch and finds nothing wrong"
-    return f"the emulator finds in the same launch: {run.findings[0]}"
+    return f"the emulator finds in the same launch: {_first(run.findings, hung=hung)}"
+
+
+def _first(findings: Sequence[Finding], *, hung: bool) -> Finding:
+    """The finding that explains most."""
+    ranked = sorted(findings, key=lambda f: (hung and f.code != "deadlock", f.severity != "error"))
+    return ranked[0]
 
 
 def _copies(args: Sequence[Any]) -> list[Any]:

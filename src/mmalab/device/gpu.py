@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmalab.device.driver import DriverError, call, check, driver, gpu_library
+from mmalab.device.driver import DriverError, Hung, call, check, driver, gpu_library
 from mmalab.device.signature import Shape
 from mmalab.device.tensor_maps import at_address
 from mmalab.errors import ToolError, UsageError
@@ -30,6 +31,8 @@ __all__ = ["Buffers", "Code", "Gpu", "buffers", "device_count", "open_gpu"]
 PATIENCE_S = 60.0
 #: Dynamic shared memory that needs no opting in.
 _PLAIN_SHARED = 48 * 1024
+#: CTAs of a cluster that every chip with clusters has.
+_PORTABLE_CLUSTER = 8
 #: Bytes that a parameter block is aligned to.
 _MAP_ALIGN = 64
 
@@ -45,6 +48,9 @@ class Code:
 
 class Gpu:
     """A device whose context is current in this thread."""
+
+    #: Why nothing can be launched on it any more; "" while all is well.
+    lost = ""
 
     def __init__(self, index: int) -> None:
         core = gpu_library("cuda.core")
@@ -63,7 +69,15 @@ class Gpu:
         self.name = str(self.device.name)
 
     def enter(self) -> None:
-        """Make the device's context current (again)."""
+        """Make the device's context current (again).
+
+        Raises:
+            ToolError: an earlier kernel of this process faulted or hangs.
+        """
+        if self.lost:
+            raise ToolError(f"a launch on {self.name} ({self.chip})", "this process can launch "
+                            f"nothing more: {self.lost}", legal="a fresh process",
+                            where="mmalab.launch")
         self.device.set_current()
 
     def load(self, image: bytes, entry: str, *, ptx: bool = False) -> Code:
@@ -87,7 +101,7 @@ class Gpu:
 
         Raises:
             DriverError: the launch is refused, or the kernel faults.
-            ToolError: it does not return in time.
+            Hung: it does not return in time.
         """
         start, end = (call(self.driver.cuEventCreate, 0) for _ in range(2))
         try:
@@ -107,6 +121,7 @@ class Gpu:
             DriverError: the launch is refused.
         """
         self._allow_shared(code, shape.dynamic_shared)
+        self._allow_cluster(code, shape)
         # A memory of its own: the parameters of tensor maps are read from 64-byte aligned places.
         held = ctypes.create_string_buffer(len(block) + _MAP_ALIGN)
         base = -(-ctypes.addressof(held) // _MAP_ALIGN) * _MAP_ALIGN
@@ -128,6 +143,14 @@ class Gpu:
                              f"more than {self.name} has for one block ({failed.name})",
                              legal=f"0 to {most}, static shared memory taken off",
                              where=code.name) from failed
+
+    def _allow_cluster(self, code: Code, shape: Shape) -> None:
+        """Clusters of more CTAs than every chip has are asked for by an attribute of the kernel."""
+        if prod(shape.cluster) > _PORTABLE_CLUSTER:
+            kind = self.driver.CUfunction_attribute
+            call(self.driver.cuKernelSetAttribute,
+                 kind.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1, code.handle,
+                 self.index)
 
     def attribute(self, name: str) -> int:
         """A device attribute, by the end of its CU_DEVICE_ATTRIBUTE_ name."""
@@ -164,7 +187,7 @@ class Gpu:
 
         Raises:
             DriverError: a kernel faulted.
-            ToolError: it does not return in time.
+            Hung: it does not return in time.
         """
         end = time.monotonic() + patience
         busy = self.driver.CUresult.CUDA_ERROR_NOT_READY
@@ -174,9 +197,10 @@ class Gpu:
                 check("cuStreamQuery", error)
                 return
             if time.monotonic() > end:
-                raise ToolError(name, f"did not return within {patience:.0f} s, and a running "
-                                "kernel cannot be stopped: this process can launch nothing more",
-                                where=f"{self.name} ({self.chip})")
+                self.lost = f"kernel {name} has not returned for {patience:.0f} s"
+                raise Hung(name, f"did not return within {patience:.0f} s, and a running "
+                           "kernel cannot be stopped: this process can launch nothing more",
+                           where=f"{self.name} ({self.chip})")
             time.sleep(pause)
 
 
@@ -254,8 +278,9 @@ class Buffers:
                 array[...] = whole
 
     def free(self) -> None:
-        """Give the memory back; after a fault the driver has taken it already."""
-        for _, address in self._held:
+        """Give the memory back; after a fault the driver has taken it already, and a kernel that
+        hangs would be waited for."""
+        for _, address in self._held if not self.gpu.lost else ():
             self.gpu.driver.cuMemFree(address)
         self._held.clear()
 

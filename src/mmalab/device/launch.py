@@ -6,8 +6,8 @@
     ('NVIDIA H200', 0.041)
 
 Arrays are copied to the device, the kernel runs once, and they are copied back in place. When the
-kernel faults, the CPU emulator runs it on the same arguments, and the first thing that it finds
-wrong is part of the error.
+launch is refused, or the kernel faults or hangs, the CPU emulator runs it on the same arguments,
+and the first thing that it finds wrong is part of the error.
 """
 
 from __future__ import annotations
@@ -19,16 +19,24 @@ from typing import Any, Protocol, cast
 
 from numpy.typing import NDArray
 
-from mmalab.device.driver import DriverError
-from mmalab.device.faults import fault
+from mmalab.device.driver import DriverError, Hung
+from mmalab.device.faults import fault, refused
 from mmalab.device.gpu import Code, Gpu, buffers, open_gpu
-from mmalab.device.signature import Extent, Shape, Signature, read_shape, read_signature
+from mmalab.device.signature import (
+    Extent,
+    Shape,
+    Signature,
+    check_shape,
+    read_shape,
+    read_signature,
+)
 from mmalab.emulator.arguments import as_array, bind
 from mmalab.emulator.memory import AddressSpace
 from mmalab.emulator.program import Program
 from mmalab.errors import UsageError
 from mmalab.isa import runs_on
 from mmalab.isa import target as target_row
+from mmalab.plan.occupancy import Compiled, of_compiled
 from mmalab.ptx import parse
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
@@ -36,7 +44,7 @@ from mmalab.tensormap import TensorMap
 from mmalab.toolchain import assemble, tools
 from mmalab.toolchain.assembler import retarget_text
 
-__all__ = ["Launch", "Loaded", "check_resident", "code_target", "launch", "load"]
+__all__ = ["Launch", "Loaded", "check_fits", "check_resident", "code_target", "launch", "load"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | N
 
     Raises:
         UsageError: arguments, launch or target that do not fit the kernel or the device.
-        ToolError: no GPU, driver or cuda-core; ptxas refuses the text; the kernel faults.
+        ToolError: no GPU, driver or cuda-core; ptxas refuses the text; the kernel faults or hangs.
     """
     own = kernel if isinstance(kernel, Kernel) else None
     values = list(own.values(args)) if own else args
@@ -81,7 +89,9 @@ def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | N
         try:
             milliseconds = device.run(loaded.code, loaded.shape, parameters, loaded.offsets)
             held.bring_back(_inputs(own, args))
-        except DriverError as failed:
+        except (DriverError, Hung) as failed:
+            if not refused(failed):
+                device.lost = device.lost or f"kernel {loaded.signature.entry} ended with {failed.rule}"
             raise fault(failed, f"{device.name} ({device.chip})", loaded.signature, loaded.shape,
                         loaded.text, values) from failed
     return Launch(loaded.signature.entry, device.name, loaded.target, loaded.compiler,
@@ -142,11 +152,12 @@ def load(device: Gpu, kernel: Kernel | Module | str, *, entry: str | None = None
     signature = read_signature(module, entry or (own.entry if own else None))
     shape = read_shape(signature, own, grid=grid, block=block, cluster=cluster,
                        dynamic_shared=dynamic_shared)
+    check_shape(signature, shape, device.chip)
     device.enter()
     if own is not None and own.facts.get("meets"):
         check_resident(own, device.attribute("MULTIPROCESSOR_COUNT"))
     wanted = code_target(module.target, device.chip, target)
-    code, compiler = _code(device, text, signature.entry, wanted, toolkit)
+    code, compiler = _code(device, text, signature.entry, wanted, toolkit, shape)
     return Loaded(code, shape, signature, wanted, compiler, text)
 
 
@@ -182,13 +193,27 @@ def code_target(own: str, chip: str, asked: str | None) -> str:
     return wanted.name
 
 
-def _code(device: Gpu, text: str, entry: str, target: str,
-          toolkit: str | None) -> tuple[Code, str]:
+def check_fits(compiled: Compiled, shape: Shape, chip: str) -> None:
+    """Refuse a CTA that the SM has no room for, now that registers and static shared memory are
+    known: the driver would say "too many resources" and not which.
+
+    Raises:
+        UsageError: with the most that fits.
+    """
+    misfit = of_compiled(compiled, threads=prod(shape.block), target=chip,
+                         dynamic_shared=shape.dynamic_shared).misfit
+    if misfit:
+        raise UsageError(misfit.given, misfit.rule, legal=misfit.nearest, where=misfit.source)
+
+
+def _code(device: Gpu, text: str, entry: str, target: str, toolkit: str | None,
+          shape: Shape) -> tuple[Code, str]:
     """The kernel, assembled by ptxas, or by the driver where there is no ptxas."""
     if toolkit is None and not tools("ptxas"):
         ptx, _ = retarget_text(text, target)
         return device.load(ptx.encode() + b"\0", entry, ptx=True), "driver"
     cubin = assemble(text, target, toolkit)
+    check_fits(cubin.resources[entry], shape, device.chip)
     return device.load(cubin.bytes, entry), f"ptxas {cubin.toolkit}"
 
 

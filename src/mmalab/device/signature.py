@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from mmalab.emulator.requests import check_launch, three, whole
+from mmalab.emulator.state import LaunchShape
 from mmalab.emulator.symbols import alignment, byte_size, place
 from mmalab.errors import UsageError
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Function, Module
 
-__all__ = ["Extent", "Shape", "Signature", "read_shape", "read_signature"]
+__all__ = ["Extent", "Shape", "Signature", "check_shape", "read_shape", "read_signature"]
 
 Extent = int | Sequence[int]
 Dim3 = tuple[int, int, int]
@@ -33,6 +36,8 @@ class Signature:
     param_bytes: int
     required_block: Dim3 | None = None
     required_cluster: Dim3 | None = None
+    max_block: Dim3 | None = None
+    max_cluster: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,8 @@ def read_signature(module: Module, entry: str | None) -> Signature:
     params = tuple((offset, byte_size(p), p.type, bool(p.dims))
                    for p, offset in zip(found.parameters, offsets, strict=True))
     return Signature(found.name, params, size, _extent(found, ".reqntid"),
-                     _extent(found, ".reqnctapercluster"))
+                     _extent(found, ".reqnctapercluster"), _extent(found, ".maxntid"),
+                     int(dict(found.attributes).get(".maxclusterrank", 0)))
 
 
 def _entry(module: Module, name: str | None) -> Function:
@@ -79,16 +85,8 @@ def _entry(module: Module, name: str | None) -> Function:
 
 def _extent(entry: Function, directive: str) -> Dim3 | None:
     said = dict(entry.attributes).get(directive)
-    return None if said is None else _three(directive, [int(x) for x in said.split(",")])
-
-
-def _three(name: str, extent: Extent) -> Dim3:
-    sizes = [extent] if isinstance(extent, int) else [int(e) for e in extent]
-    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
-        raise UsageError(f"{name} {extent}", "one to three positive sizes", legal="(x, y, z)",
-                         where=_WHERE)
-    x, y, z = [*sizes, 1, 1, 1][:3]
-    return x, y, z
+    return None if said is None else three(directive, [int(x) for x in said.split(",")],
+                                            where=_WHERE)
 
 
 def read_shape(signature: Signature, kernel: Kernel | None, *, grid: Extent | None,
@@ -97,22 +95,31 @@ def read_shape(signature: Signature, kernel: Kernel | None, *, grid: Extent | No
     """The launch: what is given, else what the Kernel brings, else what the PTX requires.
 
     Raises:
-        UsageError: no block size, sizes that are none, a grid that clusters do not divide.
+        UsageError: no block size, sizes that are none.
     """
-    block = block or (kernel.block if kernel else signature.required_block)
+    block = _first(block, kernel and kernel.block, signature.required_block)
     if block is None:
         raise UsageError("no block size", f"{signature.entry} does not say its own (.reqntid)",
                          legal="block=(x, y, z)", where=_WHERE)
-    cluster = cluster or (kernel.cluster if kernel else signature.required_cluster) or 1
-    if dynamic_shared is None:
-        dynamic_shared = kernel.dynamic_shared if kernel else 0
-    shape = Shape(_three("grid", grid or (kernel.grid if kernel else 1)), _three("block", block),
-                  _three("cluster", cluster), dynamic_shared,
-                  programmatic=kernel is not None and kernel.programmatic)
-    if signature.required_block not in (None, shape.block):
-        raise UsageError(f"block {shape.block}", f"{signature.entry} requires another (.reqntid)",
-                         legal=str(signature.required_block), where=_WHERE)
-    if any(g % c for g, c in zip(shape.grid, shape.cluster, strict=True)):
-        raise UsageError(f"grid {shape.grid}", f"not a multiple of the cluster {shape.cluster}",
-                         where=_WHERE)
-    return shape
+    sizes = {
+        "grid": _first(grid, kernel and kernel.grid, 1), "block": block,
+        "cluster": _first(cluster, kernel and kernel.cluster, signature.required_cluster, 1)}
+    return Shape(
+        **{name: three(name, size, where=_WHERE) for name, size in sizes.items()},
+        dynamic_shared=whole("dynamic_shared", _first(
+            dynamic_shared, kernel and kernel.dynamic_shared, 0), where=_WHERE),
+        programmatic=kernel is not None and kernel.programmatic)
+
+
+def check_shape(signature: Signature, shape: Shape, chip: str, static_shared: int = 0) -> None:
+    """Refuse what the kernel's directives or the chip do not allow, as the emulator does.
+
+    Raises:
+        UsageError: with the sizes that are allowed.
+    """
+    check_launch(signature, LaunchShape(shape.grid, shape.block, shape.cluster,
+                                        shape.dynamic_shared), chip, static_shared)
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)

@@ -202,6 +202,7 @@ class Lowering:
             maybe_undefined=undefined_registers(sites, blocks, self.slots.names),
             required_block=_extent(entry, ".reqntid"), max_block=_extent(entry, ".maxntid"),
             required_cluster=_extent(entry, ".reqnctapercluster"),
+            max_cluster=int(dict(entry.attributes).get(".maxclusterrank", 0)),
             launch_registers=launch_registers(entry, self.module.target))
 
     def _patched(self, site: Site) -> Site:

@@ -165,5 +165,7 @@ class Program:
     required_block: tuple[int, int, int] | None = None
     max_block: tuple[int, int, int] | None = None
     required_cluster: tuple[int, int, int] | None = None
+    #: CTAs of a cluster at most (.maxclusterrank), 0 where nothing is said.
+    max_cluster: int = 0
     #: Registers of a thread at launch where directives fix them, else 0.
     launch_registers: int = 0

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from math import prod
+from typing import Any, Protocol
 
 import numpy as np
 
-from mmalab.emulator.program import Program
+from mmalab.emulator.program import SHARED_START, Program
 from mmalab.emulator.state import LaunchShape
 from mmalab.errors import UsageError
 from mmalab.isa.targets import limits, runs_on
@@ -29,8 +30,8 @@ from mmalab.isa.targets import target as target_row
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
 
-__all__ = ["Extent", "arguments", "check_image", "check_kernel", "check_names", "check_shape",
-           "schedule_of", "three", "whole"]
+__all__ = ["Demands", "Extent", "arguments", "check_image", "check_kernel", "check_launch",
+           "check_names", "check_shape", "schedule_of", "three", "whole"]
 
 Extent = int | Sequence[int]
 
@@ -42,10 +43,9 @@ _LANES = 32
 _STEP = 8
 _MAX_BLOCK = (1024, 1024, 64)
 _MAX_GRID = (2**31 - 1, 65535, 65535)
-#: CTAs of a cluster where the kernel allows sizes that are not portable; 8 otherwise.
 
 
-def whole(name: str, value: Any, *, least: int = 0) -> int:
+def whole(name: str, value: Any, *, least: int = 0, where: str = _WHERE) -> int:
     """`value` as a Python int.
 
     Raises:
@@ -54,13 +54,13 @@ def whole(name: str, value: Any, *, least: int = 0) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise UsageError(f"{name} {value!r}", "is not an integer", where=_WHERE) from None
+        raise UsageError(f"{name} {value!r}", "is not an integer", where=where) from None
     if number < least:
-        raise UsageError(f"{name} {number}", "too small", legal=f"{least} or more", where=_WHERE)
+        raise UsageError(f"{name} {number}", "too small", legal=f"{least} or more", where=where)
     return number
 
 
-def three(name: str, extent: Any) -> tuple[int, int, int]:
+def three(name: str, extent: Any, *, where: str = _WHERE) -> tuple[int, int, int]:
     """One to three sizes as (x, y, z).
 
     Raises:
@@ -73,7 +73,7 @@ def three(name: str, extent: Any) -> tuple[int, int, int]:
         sizes = []
     if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
         raise UsageError(f"{name} {extent}", "one to three positive sizes", legal="(x, y, z)",
-                         where=_WHERE)
+                         where=where)
     x, y, z = [*sizes, 1, 1, 1][:3]
     return x, y, z
 
@@ -141,22 +141,53 @@ def schedule_of(schedule: Any) -> str | int:
                      legal="eager, lazy, or a seed of 0 or more", where=_WHERE)
 
 
+class Demands(Protocol):
+    """What a kernel's directives ask of its launches; a lowered program and a signature have it."""
+
+    @property
+    def entry(self) -> str:
+        """The kernel's name."""
+
+    @property
+    def required_block(self) -> tuple[int, int, int] | None:
+        """``.reqntid``."""
+
+    @property
+    def max_block(self) -> tuple[int, int, int] | None:
+        """``.maxntid``."""
+
+    @property
+    def required_cluster(self) -> tuple[int, int, int] | None:
+        """``.reqnctapercluster``."""
+
+    @property
+    def max_cluster(self) -> int:
+        """``.maxclusterrank``; 0 where nothing is said."""
+
+
 def check_shape(program: Program, shape: LaunchShape, target: str) -> None:
     """The launch is one that the kernel and the chip `target` allow.
 
     Raises:
         UsageError: it is not.
     """
-    if program.required_block and shape.block != program.required_block:
-        raise UsageError(f"block {shape.block}", f"{program.entry} requires its .reqntid",
-                         legal=str(program.required_block), where="PTX ISA, .reqntid")
-    if program.required_cluster and shape.cluster != program.required_cluster:
-        raise UsageError(f"cluster {shape.cluster}",
-                         f"{program.entry} requires its .reqnctapercluster",
-                         legal=str(program.required_cluster), where="PTX ISA, .reqnctapercluster")
+    check_launch(program, shape, target, program.dynamic_offset - SHARED_START)
+    _check_registers(program, shape)
+
+
+def check_launch(kernel: Demands, shape: LaunchShape, target: str, static_shared: int) -> None:
+    """The sizes are some that the kernel's directives and the chip `target` allow; its static
+    shared memory counts with what the launch adds.
+
+    Raises:
+        UsageError: they are not.
+    """
+    if kernel.required_block and shape.block != kernel.required_block:
+        raise UsageError(f"block {shape.block}", f"{kernel.entry} requires its .reqntid",
+                         legal=str(kernel.required_block), where="PTX ISA, .reqntid")
     most = _MAX_THREADS
-    if program.max_block:
-        most = min(most, int(np.prod(program.max_block)))
+    if kernel.max_block:
+        most = min(most, prod(kernel.max_block))
     if shape.threads > most or any(np.greater(shape.block, _MAX_BLOCK)):
         raise UsageError(f"block {shape.block}: {shape.threads} threads",
                          "more than the kernel and the chip allow",
@@ -165,13 +196,12 @@ def check_shape(program: Program, shape: LaunchShape, target: str) -> None:
         raise UsageError(f"grid {shape.grid}", "more than a launch can have",
                          legal=f"at most {_MAX_GRID}", where=_LIMITS)
     chip = limits(target)
-    shared = program.dynamic_offset - 1024 + shape.dynamic_shared
+    shared = static_shared + shape.dynamic_shared
     if shared > chip.shared_per_cta:
         raise UsageError(f"{shared} bytes of shared memory ({shape.dynamic_shared} dynamic)",
                          f"more than {target} has for a CTA",
                          legal=f"0 to {chip.shared_per_cta}", where=_LIMITS)
-    _check_registers(program, shape)
-    _check_cluster(shape, target, chip.cluster)
+    _check_cluster(kernel, shape, target, chip.cluster)
 
 
 def _check_registers(program: Program, shape: LaunchShape) -> None:
@@ -187,10 +217,18 @@ def _check_registers(program: Program, shape: LaunchShape) -> None:
                          legal=f".maxnreg up to {fits}", where="PTX ISA, setmaxnreg")
 
 
-def _check_cluster(shape: LaunchShape, target: str, most: int) -> None:
-    x, y, z = shape.cluster
-    if x * y * z > max(most, 1):
-        raise UsageError(f"cluster {shape.cluster}: {x * y * z} CTAs",
+def _check_cluster(kernel: Demands, shape: LaunchShape, target: str, most: int) -> None:
+    size = prod(shape.cluster)
+    if kernel.required_cluster and shape.cluster != kernel.required_cluster:
+        raise UsageError(f"cluster {shape.cluster}",
+                         f"{kernel.entry} requires its .reqnctapercluster",
+                         legal=str(kernel.required_cluster), where="PTX ISA, .reqnctapercluster")
+    if kernel.max_cluster and size > kernel.max_cluster:
+        raise UsageError(f"cluster {shape.cluster}: {size} CTAs",
+                         f"more than the .maxclusterrank of {kernel.entry}",
+                         legal=f"1 to {kernel.max_cluster}", where="PTX ISA, .maxclusterrank")
+    if size > max(most, 1):
+        raise UsageError(f"cluster {shape.cluster}: {size} CTAs",
                          f"more than {target} has" if most else f"{target} has no clusters",
                          legal=f"1 to {max(most, 1)}", where=_LIMITS)
     if any(g % c for g, c in zip(shape.grid, shape.cluster, strict=True)):
