@@ -47,13 +47,16 @@ _NAME = re.compile(r"wgmma_([a-z0-9]+)_[a-z0-9]+_([a-z0-9]+)_(\d+)x(\d+)_(\d)x(\
 def _recorded() -> dict[str, list[tuple[float, float]]]:
     """Of each product, the measured microseconds and the model's clocks of every plan tried."""
     rows: dict[str, list[tuple[float, float]]] = {}
-    for path in sorted((ROOT / "records/h200/bench").glob("*.json")):
+    folders = (ROOT / "records/h200/bench", ROOT / "records/h200/plans")
+    for path in sorted(path for folder in folders for path in folder.glob("*.json")):
         for row in json.loads(path.read_text())["rows"]:
             for tried in row["ours_candidates"]:
                 if (found := _NAME.match(tried["name"])) is None:
                     continue
                 dtype, out, *numbers = found.groups()
                 height, width, down, across, stages = (int(x) for x in numbers[:5])
+                if max(down, across) > 2:  # fewer SMs fit, which the model does not know
+                    continue
                 m, n, k = (int(x) for x in numbers[6:])
                 plan = Plan((height, width), stages, (down, across), schedule=numbers[5])
                 problem = Problem(m, n, k, recipe(dtype), out, plan)

@@ -49,12 +49,10 @@ _MMA_CHOICES: tuple[dict[str, Any], ...] = (
 )
 
 #: Rows of any pitch: the kernel's own choice, lines of B shifted behind TMA and A loaded; lines of
-#: both shifted; both operands copied first.
-_UNALIGNED_CHOICES: tuple[dict[str, Any], ...] = (
-    _BF16,
-    {**_BF16, "copy": "shifted", "tile": (256, 192), "stages": 4, "cluster": (1, 2), "flight": 0},
-    {**_BF16, "copy": "padded", "tile": (256, 208), "stages": 3, "cluster": (1, 2)},
-)
+#: both shifted. And both operands copied first, to rows that TMA reads.
+_SHIFTED = (_BF16, {**_BF16, "copy": "shifted", "tile": (256, 192), "stages": 4, "cluster": (1, 2),
+                    "flight": 0})
+_COPIED = {**_BF16, "copy": "padded", "tile": (256, 208), "stages": 3, "cluster": (1, 2)}
 
 #: Projections of public models at a prefill of 4096 or 8192 tokens: tokens, outputs, inputs.
 _MODELS = {
@@ -104,9 +102,12 @@ TABLES: dict[str, tuple[Row, ...]] = {
                    *_also({**_E4M3, "promote_every": 128}, *_HALVES)),
             *_rows("E4M3, promoted every 64,", _square(8192), _WGMMA,
                    {**_E4M3, "promote_every": 64})),
-    "int8": _rows("S8 to S32", _SQUARES, _WGMMA, *_also({"dtype": "s8"}, *_LARGE)),
+    "int8": _rows("S8 to S32", _SQUARES, _WGMMA, *_also({"dtype": "s8"}, *_LARGE, {
+        "tile": (128, 192), "stages": 5, "cluster": (2, 1), "schedule": "pingpong",
+        "band": 4096})),
     "tf32": _rows("TF32", _SQUARES, _WGMMA, *_also({"dtype": "tf32"}, *_LARGE)),
-    "unaligned": _rows("BF16", _UNALIGNED, _WGMMA, *_UNALIGNED_CHOICES),
+    "unaligned": (*_rows("BF16", _UNALIGNED, _WGMMA, *_SHIFTED),
+                  *_rows("BF16, copied first,", _UNALIGNED, _WGMMA, _COPIED)),
     "skinny": (*_skinny("BF16", _BF16), *_skinny("E4M3", _E4M3)),
     "mma": _rows("BF16 with mma.sync", _SQUARES, _MMA, *_MMA_CHOICES),
 }

@@ -23,7 +23,7 @@ EQUALITY = "records/h200/equality.json"
 COPIES = "records/h200/tma_equality.json"
 WARPGROUPS = "records/h200/wgmma_equality.json"
 OCCUPANCY = "records/h200/occupancy.json"
-BENCH = "records/h200/bench/squares_8192.json"
+BENCH = "records/h200/bench/mma.json"
 _PLACES = (Path(__file__).parents[1] / "records", Path(__file__).parents[3] / "records")
 
 

@@ -8,8 +8,7 @@ that a quarter of what is lost comes back, up to 9 %::
 
     clocks = (slices x rows x columns / 32 / efficiency + end) x whole / (whole / waves) ** 1/4
 
-The constants are fitted to measurements on one H200 (records/h200/bench, gemm_search.json, and
-searches whose blocks are not kept):
+The constants are fitted to measurements on one H200 (records/h200/plans, gemm_search.json):
 
 ================  ==================================================================================
 57 B/clk          what TMA brings to each of 132 SMs from L2, where SMs read the same lines at about
@@ -25,7 +24,7 @@ searches whose blocks are not kept):
 400               the same when groups take turns
 ================  ==================================================================================
 
-Of 128 measured plans, none in clusters of four, 117 are within 3 % of it up to their product's
+Of 110 recorded plans, none in clusters of four, 99 are within 3 % of it up to their product's
 clock, the worst is 8 % off; a test holds it to nine in ten of those that are recorded.
 Where lines are shifted (see `shift`) shared memory is the limit, and the model its traffic: what
 wgmma reads, TMA writes and threads read and write, 128 bytes a clock.
