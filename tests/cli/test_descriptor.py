@@ -48,6 +48,18 @@ def test_tile_that_fits_no_swizzle(mmalab, n: int, fits: list[str]) -> None:
     assert bool(found["remarks"]) == (fits == ["none"])
 
 
+@pytest.mark.parametrize(("target", "dtype", "says"), [
+    ("sm_90a", "e4m3", "wgmma reads 16-bit types so"), ("sm_90a", "s8", "or a 16-bit type"),
+    ("sm_90a", "tf32", "--major K"), ("sm_100a", "tf32", "swizzle=128B_ATOM_32B"),
+    ("sm_100a", "e2m1", "K-major only"), ("sm_90a", "bf16", ""), ("sm_100a", "e4m3", "")])
+def test_operands_that_no_instruction_reads(mmalab, target: str, dtype: str, says: str) -> None:
+    """MN-major tiles of a type whose products have no transpose are refused, with what would do."""
+    answer = mmalab("descriptor", "smem", "--encode", "swizzle=128B", "--tile", "64,64", "--dtype",
+                    dtype, "--major", "MN", "--target", target)
+    assert answer.code == (2 if says else 0)
+    assert says in answer.out + answer.err
+
+
 @pytest.mark.parametrize(("base", "right"), [(0, True), (128, False), (512, False), (1024, True)])
 def test_base_alignment(mmalab, base: int, right: bool) -> None:
     """Case B05: a 128B tile begins at a multiple of 1024, or says its phase."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from mmalab import isa
 from mmalab.errors import UsageError
+from mmalab.isa.absent import _no_shape
 
 _F4, _R4 = "{%f0,%f1,%f2,%f3}", "{%r0,%r1,%r2,%r3}"
 _SCALED = ("mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X"
@@ -149,3 +152,35 @@ def test_parsed_instructions_are_taken_by_their_text() -> None:
         text = "@%p1 bar.sync 16;"
 
     assert isa.legal(Parsed(), "sm_80").rule == "value"
+
+
+@pytest.mark.parametrize(("shape", "rule", "near"), [
+    ("m64n12k16.f32.bf16.bf16", "N = 12: N is 8 to 256 in steps of 8 (8, 16)", "m64n16k16"),
+    ("m64n264k16.f32.bf16.bf16", "N = 264: N is 8 to 256 in steps of 8 (256)", "m64n256k16"),
+    ("m64n0k16.f32.f16.f16", "N = 0: N is 8 to 256 in steps of 8 (8)", "m64n8k16"),
+    ("m64n40k32.s32.s8.s8", "up to 32, then of 16 (32, 48)", "m64n48k32"),
+    ("m128n8k16.f32.f16.f16", "M = 128: M is always 64", "m64n8k16"),
+    ("m64n8k8.f32.f16.f16", "K = 8: K of f16 is 16", "m64n8k16"),
+])
+def test_a_shape_that_is_none(shape: str, rule: str, near: str) -> None:
+    """The size that is wrong, its rule, and the shape nearest in numbers, not in letters."""
+    verdict = isa.legal(f"wgmma.mma_async.sync.aligned.{shape}", "sm_90a")
+    assert not verdict.legal
+    assert rule in verdict.instead
+    assert f".{near}." in verdict.nearest[0]
+
+
+def test_the_rules_of_shapes_are_the_tables() -> None:
+    """Every legal shape breaks none of them, every other N one."""
+    rows = [key for key in isa.forms("wgmma.mma_async*") if ".m64n" in key]
+    for key in rows[::7]:
+        assert _no_shape(key) == ""
+        wrong = re.sub(r"m64n(\d+)k", lambda found: f"m64n{int(found[1]) + 4}k", key)
+        assert _no_shape(wrong).startswith("N = ")
+
+
+def test_groups_below_none_are_refused() -> None:
+    """wgmma.wait_group -1, which ptxas refuses; cp.async's it takes for the highest number."""
+    assert not isa.legal("wgmma.wait_group.sync.aligned -1;", "sm_90a").legal
+    assert isa.legal("wgmma.wait_group.sync.aligned 3;", "sm_90a").legal
+    assert isa.legal("cp.async.wait_group -1;", "sm_90a").legal

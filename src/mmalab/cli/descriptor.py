@@ -21,7 +21,8 @@ __all__ = ["descriptor"]
 def descriptor(
     what: Annotated[str, typer.Argument(help=", ".join(KINDS))],
     values: Annotated[list[str] | None, typer.Argument(
-        help="a word; with --encode fields: start=0x400 lbo=1 sbo=64 swizzle=128B")] = None,
+        help="a word; with --encode fields: start=0x400 lbo=1 sbo=64 (16 bytes each, or 1024B) "
+             "swizzle=128B")] = None,
     *,
     encode: Annotated[bool, typer.Option("--encode", help="make a word of KEY=VALUE")] = False,
     target: Annotated[str, typer.Option(help="the chip: sm_90a, sm_100a ...")] = "",

@@ -111,7 +111,7 @@ def _smem(values: list[str], options: Options) -> dict[str, Any]:
 
 def _smem_word(values: list[str], options: Options) -> int:
     from mmalab import formats
-    from mmalab.descriptors import packed, smem_format
+    from mmalab.descriptors import check_major, packed, smem_format
 
     given: dict[str, Any] = _pairs(values)
     for name, text in given.items():
@@ -120,12 +120,14 @@ def _smem_word(values: list[str], options: Options) -> int:
             as_bytes = text.removesuffix("B") if name in ("lbo", "sbo") else text
             scale = 16 if name in ("lbo", "sbo") and as_bytes == text else 1
             given[name] = scale * _integer(name, as_bytes)
+    layout = smem_format(options.target or "sm_90a")
     if options.tile:
         mn, k = numbers("--tile", options.tile, 2)
-        tile = packed(options.major, given.get("swizzle", "none"), mn, k,
-                      formats.get(options.dtype).bits)
+        swizzle, bits = given.get("swizzle", "none"), formats.get(options.dtype).bits
+        check_major(layout.name, options.dtype, bits, options.major, swizzle)
+        tile = packed(options.major, swizzle, mn, k, bits)
         given = {"lbo": tile.lbo, "sbo": tile.sbo} | given
-    return smem_format(options.target or "sm_90a").encode(**given)
+    return layout.encode(**given)
 
 
 def _tile(found: dict[str, Any], name: str, word: int, options: Options) -> None:

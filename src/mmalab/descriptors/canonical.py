@@ -42,8 +42,8 @@ from mmalab.descriptors.smem import SmemDescriptor
 from mmalab.errors import UsageError
 from mmalab.layouts import TMA_SWIZZLES, ComposedLayout, Layout, Swizzle
 
-__all__ = ["MAJORS", "byte_addresses", "canonical_layout", "chunk_addresses", "fitting_swizzles",
-           "k_steps", "packed"]
+__all__ = ["MAJORS", "byte_addresses", "canonical_layout", "check_major", "chunk_addresses",
+           "fitting_swizzles", "k_steps", "packed"]
 
 #: Which dimension of the operand is contiguous.
 Major = Literal["K", "MN"]
@@ -162,6 +162,36 @@ def packed(major: str, swizzle: str, mn: int, k: int, bits: int, *, start: int =
     if major == "MN" and swizzle == "none":
         inner, outer = outer, inner
     return SmemDescriptor(start, inner, outer, swizzle, base_offset)
+
+
+def check_major(unit: str, dtype: str, bits: int, major: str, swizzle: str) -> None:
+    """Whether an instruction of `unit` (wgmma, tcgen05) reads such an operand at all.
+
+        >>> check_major("wgmma", "e4m3", 8, "MN", "128B")
+        Traceback (most recent call last):
+          ...
+        mmalab.errors.UsageError: an MN-major operand of e4m3: wgmma reads 16-bit types so, no other
+          legal: --major K (transposed where it is staged), or a 16-bit type
+          see:   PTX ISA, Strides of Matrices
+
+    Raises:
+        UsageError: it does not.
+    """
+    if major != "MN" or bits == 16:
+        return
+    where = "PTX ISA, Strides of Matrices"
+    given = f"an MN-major operand of {dtype}"
+    transposed = "--major K (transposed where it is staged)"
+    if unit == "wgmma":
+        raise UsageError(given, "wgmma reads 16-bit types so, no other",
+                         legal=[transposed, "or a 16-bit type"], where=where)
+    if bits < 8:
+        raise UsageError(given, f"{unit} reads types of 4 and 6 bits K-major only",
+                         legal=transposed, where=where)
+    if bits == 32 and swizzle != "128B_ATOM_32B":
+        raise UsageError(f"{given} with swizzle {swizzle}", f"{unit} reads 32-bit types MN-major "
+                         "with one swizzle only", legal=["swizzle=128B_ATOM_32B", transposed],
+                         where=where)
 
 
 def fitting_swizzles(mn: int, bits: int, major: str) -> list[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import re
 from collections.abc import Iterator
 from functools import lru_cache, reduce
 from itertools import islice, product
@@ -190,8 +191,22 @@ def _skip(cost: float, words: list[str], element: Element) -> tuple[float, list[
 def _closest(part: str, words: tuple[str, ...]) -> tuple[float, str]:
     if part in words:
         return 0.0, part
-    ratio, word = max((difflib.SequenceMatcher(None, part, w).ratio(), w) for w in words)
+    ratio, word = max((_likeness(part, w), w) for w in words)
     return 1.0 - 0.5 * ratio, word
+
+
+def _likeness(part: str, word: str) -> float:
+    """0 to 1: by letters; words that differ in numbers alone by those (m64n264k16 is nearer to
+    m64n256k16 than to m64n64k16, which has more of its letters)."""
+    if _NUMBER.sub("#", part) != _NUMBER.sub("#", word) or not _NUMBER.search(part):
+        return difflib.SequenceMatcher(None, part, word).ratio()
+    pairs = [(int(a), int(b)) for a, b in zip(_NUMBER.findall(part), _NUMBER.findall(word),
+                                              strict=True)]
+    # the second term tells words apart of which none is alike, as for n0
+    return 1.0 - sum(abs(a - b) * (1 / max(a, b, 1) + 1e-4) for a, b in pairs) / len(pairs)
+
+
+_NUMBER = re.compile(r"\d+")
 
 
 # --- lists ----------------------------------------------------------------------------------------

@@ -114,6 +114,7 @@ def rows() -> tuple[Row, ...]:
         row("wgmma.commit_group.sync.aligned", "make a group of the products so far",
             targets="sm_90a", ptx=(8, 0), family="wgmma.commit_group"),
         row("wgmma.wait_group.sync.aligned #n", "wait until n groups are pending at most",
-            targets="sm_90a", ptx=(8, 0), family="wgmma.wait_group"),
+            targets="sm_90a", ptx=(8, 0), family="wgmma.wait_group",
+            values={"n": range(1 << 31)}),
         *_products(),
     )
