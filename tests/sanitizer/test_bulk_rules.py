@@ -132,6 +132,42 @@ def test_an_announcement_may_be_larger_while_copies_come():
     assert s.codes() == []
 
 
+@pytest.mark.parametrize("late", [0, 1])
+def test_copies_that_one_announcement_was_too_small_for(late):
+    """Whether the first copy is done before the others are issued makes no difference."""
+    s = ready()
+    s.expect(size=TILE_BYTES)
+    s.bulk_load()
+    for number in (1, 2):
+        s.bulk_load(at=TILE_AT + 1024 * number, phase=late, text=f"cp.async.bulk {number}")
+    s.mbarrier("try_wait", 1, completed=FULL)
+    s.load(1, TILE + np.uint64(1024))
+    s.exit(0)
+    s.exit(1)
+    (finding,) = s.findings()
+    assert finding.code == "tx-mismatch"
+    assert finding.witness["announced_bytes"] == TILE_BYTES
+    assert finding.witness["delivered_bytes"] == 3 * TILE_BYTES
+    assert finding.witness["repair"] == f"announce {3 * TILE_BYTES} bytes at line 3"
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_copy_that_counts_in_the_next_phase(told):
+    """Its issuer must know that the phase before has ended: its own wait, or who waited tells."""
+    s = ready()
+    s.expect(size=TILE_BYTES)
+    s.bulk_load()
+    s.mbarrier("try_wait", 1, completed=FULL)
+    if told:
+        s.barrier(0, 1)
+    s.bulk_load(phase=1)
+    s.expect(phase=1)
+    s.mbarrier("try_wait", 1, phase=1, completed=FULL)
+    s.exit(0)
+    s.exit(1)
+    assert ("tx-mismatch" in s.codes()) == (not told)
+
+
 def test_bytes_that_were_never_announced_are_told_when_the_cta_ends():
     """A plain arrive let the phase pass; the copy's bytes belong to a phase without arrivals."""
     s = ready()

@@ -198,7 +198,7 @@ class Mbarriers:
             place = target.last = _place(event, here)
             self.protocol.check_observed(place, target)
             if event.expected is not None:
-                target.announced += int(event.expected[lanes_of(here)].sum())
+                target.bytes.announced[event.site] += int(event.expected[lanes_of(here)].sum())
             self._count(event, target, here, place)
             self._gather(event, target, here)
             if here & event.completed:
@@ -237,9 +237,9 @@ class Mbarriers:
         amount = int(event.counts[lanes].sum())
         place = _place(event, mask)
         if event.op == "expect_tx":
-            target.announced += amount
+            target.bytes.announced[event.site] += amount
         else:
-            target.bound += amount
+            target.bytes.bound[event.site] += amount
             self.protocol.check_bytes(place, target)
         if mask & event.completed:
             target.last = place
@@ -262,8 +262,9 @@ class Mbarriers:
             clock, event.lane, target.agent, target.epoch, event.site, "shared", False,
             np.array([signal.address], np.int64), 8, _STRONG, Proxy.GENERIC, counts=True),
             self._world.cta(signal.owner).shared)
-        target.bound += signal.bytes
+        target.bytes.bound[event.site] += signal.bytes
         self.protocol.check_bytes(place, target)
+        self.protocol.check_late_copy(place, target, signal.bytes)
         for gathering in target.gathering(remote=False):
             gathering.learn(*target.agent.place, target.epoch)
             gathering.add_executed(clock, 1 << event.lane, _IN_TIME)

@@ -8,11 +8,14 @@ complete on it, its epoch is the number of the phase, counted on over re-initial
     phase 0 completes       whoever waits for it knows the stores before the arrive, and the copy
 
 Bytes decide when the phase can end early: once all arrivals are in, fewer bytes announced than the
-copies of the phase deliver let it complete before they are there.
+copies of the phase deliver let it complete before they are there. Where that happens at once, the
+other copies are counted in the next phase: by luck, if who issues them cannot know that the phase
+has ended (:attr:`Object.late`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,7 +23,7 @@ from mmalab.sanitizer.agents import Agent
 from mmalab.sanitizer.clocks import Knowledge
 from mmalab.sanitizer.gathering import Gathering
 
-__all__ = ["Completed", "Object", "Place", "Seen"]
+__all__ = ["Bytes", "Completed", "Object", "Place", "Seen"]
 
 #: Completed phases that are remembered: a wait can name the last two only.
 _KEPT = 3
@@ -56,6 +59,19 @@ _NOTHING = Completed(Knowledge(), None)
 
 
 @dataclass(slots=True)
+class Bytes:
+    """Bytes of a phase, by the instruction that announced them or brings them."""
+
+    announced: Counter[int] = field(default_factory=Counter)
+    bound: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def short(self) -> bool:
+        """Whether copies bring more than was announced."""
+        return self.announced.total() < self.bound.total()
+
+
+@dataclass(slots=True)
 class Object:
     """One live mbarrier."""
 
@@ -77,9 +93,13 @@ class Object:
     #: A count was wrong: what follows from that is not reported on top.
     broken: bool = False
     seen: dict[int, list[Seen]] = field(default_factory=dict)
-    #: Bytes that were announced for the open phase, and that its copies deliver.
-    announced: int = 0
-    bound: int = 0
+    #: The bytes of the open phase, and of the one before.
+    bytes: Bytes = field(default_factory=Bytes)
+    before: Bytes = field(default_factory=Bytes)
+    #: Bytes of copies of the open phase whose issuers do not know that the one before has ended.
+    late: Counter[int] = field(default_factory=Counter)
+    #: The first copy of the open phase that was more than announced.
+    excess: Place | None = None
     #: The copies of each phase, and the last of them.
     copies: dict[int, Place] = field(default_factory=dict)
 
@@ -117,7 +137,9 @@ class Object:
         self.complete.pop(self.phase - _KEPT, None)
         self.phase += 1
         self.pending = self.expected
-        self.announced = self.bound = 0
+        self.before, self.bytes = self.bytes, Bytes()
+        self.late.clear()
+        self.excess = None
 
     def through(self, phase: int) -> Completed:
         """What arrived in the phases up to `phase`."""

@@ -7,9 +7,18 @@ cover the bytes of the copies that were issued for the phase (decision M3)::
     copy of 512 bytes, then arrive.expect_tx 512     silent: the arrival was still outstanding
     copy of 512 bytes, then arrive                   tx-mismatch: 0 announced, 512 bound
     arrive.expect_tx 256, then a copy of 512         tx-mismatch: the phase can end half-way
+
+Two copies under the announcement of one: the first may end the phase before the second is issued,
+whose bytes then count in the next. It is the same fault, told the same way, if who issues the
+second cannot know of the end.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
 
 from mmalab.sanitizer.clocks import TIME, lanes_of, mask_of
 from mmalab.sanitizer.phases import Object, Place, Seen
@@ -92,23 +101,62 @@ class MbarrierProtocol:
 
     def check_bytes(self, place: Place, target: Object) -> None:
         """Once all arrivals are in, the announced bytes must cover the bound ones."""
-        if target.pending > 0 or target.announced >= target.bound or target.broken:
+        if target.pending <= 0 and target.bytes.short and not target.broken:
+            self._short(place, target, target.phase, target.bytes.announced, target.bytes.bound)
+
+    def check_late_copy(self, place: Place, target: Object, size: int) -> None:
+        """A copy counts in a phase whose beginning its issuer cannot know: the one before was
+        announced too few bytes, and ended early."""
+        announced = target.before.announced
+        if not announced.total() or self._knows_end(place, target):
             return
-        self._breach(
-            "tx-mismatch", place, target.address,
-            f"phase {target.phase} has all its arrivals and {target.announced} announced bytes, "
-            f"but its copies deliver {target.bound}: it can complete before they are there. "
-            f"Repair: mbarrier.arrive.expect_tx of {target.bound} bytes before the last arrival")
+        target.late[place.site] += size
+        if target.bytes.short and (target.excess or not target.broken):
+            target.broken = True
+            self._short(place, target, target.phase - 1, announced,
+                        target.before.bound + target.late)
+
+    def _knows_end(self, place: Place, target: Object) -> bool:
+        """Whether somebody saw the phase before the open one complete, and the issuer knows."""
+        clock, by = self._world.clock(place.cta, place.warp), np.array([place.lane])
+        return any(
+            int(clock.unknown(TIME, by, seen.cta, seen.warp, seen.clock)[0]) & seen.mask
+            != seen.mask for seen in target.seen.get(target.phase - 1, ()))
+
+    def _short(self, place: Place, target: Object, phase: int, announced: Counter[int],
+               bound: Counter[int]) -> None:
+        """Fewer bytes than the copies bring: one finding for a phase, with what it sums up to."""
+        first = target.excess = target.excess or place
+        world, some, brought = self._world, announced.total(), bound.total()
+        warps = frozenset(range(world.warps))
+        world.reports.breach(place.cta, warps)
+        where = f" ({_lines(map(world.line, announced))})" if some else ""
+        repair = (f"announce {brought} bytes{' in all' if len(announced) > 1 else ''} at "
+                  f"{_lines(map(world.line, announced))}" if some else
+                  f"mbarrier.arrive.expect_tx of {brought} bytes as the last arrival, or before it")
+        world.breach(
+            "tx-mismatch",
+            f"{world.named(first.site)} on the mbarrier at shared {target.address:#x}: phase "
+            f"{phase} was announced {some} bytes{where}, and its copies, which no other expect_tx "
+            f"covers, bring {brought} ({_lines(map(world.line, bound))}): it can complete before "
+            f"they are there. Repair: {repair}",
+            cta=first.cta, warp=first.warp, site=first.site, lane=first.lane,
+            warps=warps, amends=True,
+            witness={"address": target.address, "phase": phase, "announced_bytes": some,
+                     "delivered_bytes": brought, "repair": repair})
 
     def check_announced(self, target: Object) -> bool:
         """The CTA ends: whether the bytes of the open phase's copies were announced at all."""
-        if target.announced >= target.bound or target.broken:
+        if not target.bytes.short or (target.broken and not target.excess):
             return True
+        if target.excess:
+            return False
+        announced, bound = target.bytes.announced.total(), target.bytes.bound.total()
         self._breach(
             "tx-mismatch", target.copies.get(target.phase, target.last), target.address,
-            f"phase {target.phase} counts {target.bound} bytes of its copies, of which "
-            f"{target.announced} were announced when the CTA ends. Repair: "
-            f"mbarrier.arrive.expect_tx of {target.bound} bytes, not a plain arrive, for the phase "
+            f"phase {target.phase} counts {bound} bytes of its copies, of which "
+            f"{announced} were announced when the CTA ends. Repair: "
+            f"mbarrier.arrive.expect_tx of {bound} bytes, not a plain arrive, for the phase "
             "of the copy")
         return False
 
@@ -159,3 +207,9 @@ class MbarrierProtocol:
         self._breach("mbarrier-phase", place, target.address,
                      f"it waits for phase {phase}, but phase {target.phase - 1} is complete "
                      "already. Repair: wait for each phase before the next one can complete")
+
+
+def _lines(numbers: Iterable[int]) -> str:
+    """PTX lines in words: ``line 26``, ``lines 27, 28``."""
+    shown = sorted(set(numbers))
+    return f"line{'' if len(shown) == 1 else 's'} {', '.join(map(str, shown))}"

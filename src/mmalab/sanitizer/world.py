@@ -73,6 +73,14 @@ class Reports:
         if not self.again(*key):
             self._reports[key] = _Report(finding)
 
+    def amend(self, *key: Any, finding: Finding) -> None:
+        """More is known about the object and the phase last reported under `key`."""
+        report = self._reports.get(key)
+        if report is not None and _subject(report.finding) == _subject(finding):
+            report.finding = finding
+        else:
+            self.add(*key, finding=finding)
+
     def breach(self, cta: int, warps: frozenset[int]) -> None:
         """From here on, unordered accesses among these warps are consequences."""
         self._breaches.add(_Breach(cta, warps))
@@ -108,6 +116,11 @@ class Reports:
 def _counted(finding: Finding, count: int) -> Finding:
     witness = {**(finding.witness or {}), "count": count}
     return Finding(finding.code, finding.severity, finding.message, finding.where, witness)
+
+
+def _subject(finding: Finding) -> tuple[Any, ...]:
+    witness = finding.witness or {}
+    return finding.where.cta, witness.get("address"), witness.get("phase")
 
 
 class Cta:
@@ -208,19 +221,22 @@ class World:
 
     def report(self, code: str, severity: Severity, message: str, *, cta: int, warp: int,
                site: int, lane: int | None = None, key: tuple[Any, ...] = (),
-               cause: int | None = None, witness: dict[str, Any] | None = None) -> None:
+               cause: int | None = None, witness: dict[str, Any] | None = None,
+               amends: bool = False) -> None:
         """Report a finding at an instruction, once per (code, site, key).
 
-        With `cause`, another site, it is told once for that one, wherever it shows.
+        With `cause`, another site, it is told once for that one, wherever it shows. `amends`: the
+        same object and phase again are no new occurrence, but told better now.
         """
         where = Where(self.place(cta), warp, lane, self.line(site))
-        self.reports.add(code, site if cause is None else -1 - cause, *key,
-                         finding=Finding(code, severity, message, where, witness))
+        tell = self.reports.amend if amends else self.reports.add
+        tell(code, site if cause is None else -1 - cause, *key,
+             finding=Finding(code, severity, message, where, witness))
 
     def breach(self, code: str, message: str, *, cta: int, warp: int, site: int,
                warps: frozenset[int], lane: int | None = None, key: tuple[Any, ...] = (),
-               witness: dict[str, Any] | None = None) -> None:
+               witness: dict[str, Any] | None = None, amends: bool = False) -> None:
         """Report a broken protocol as an error, and take races among `warps` as explained."""
         self.report(code, "error", message, cta=cta, warp=warp, site=site, lane=lane, key=key,
-                    witness=witness)
+                    witness=witness, amends=amends)
         self.reports.breach(cta, warps)
