@@ -16,7 +16,8 @@ _STANDS_FOR = {"kernel.ptx": "c01_ring.ptx", "old.ptx": "f02_two_accumulators.pt
 
 
 @pytest.mark.parametrize("row", [pytest.param(
-    row, marks=[pytest.mark.toolkit] if row.verb in _NEEDS_PTXAS else []) for row in QUESTIONS],
+    row, marks=[pytest.mark.toolkit] if row.verb in _NEEDS_PTXAS else [])
+    for row in QUESTIONS if row.verb != "tour"],  # tests/cli/test_tour.py runs it
     ids=lambda row: row.command[:40])
 def test_every_command_works(ask, row) -> None:
     """An answer, no wrong use."""
@@ -49,6 +50,40 @@ def test_words_find_their_command(ask, words: str, command: str) -> None:
     said = ask("--ask", words)
     assert said.code == 0
     assert command in said.text
+
+
+@pytest.mark.parametrize(("asked", "command"), [
+    ("where does element (9,5) of D live for wgmma m64n128k16", "layout wgmma.mma_async"),
+    ("which swizzle for 64-byte rows", "swizzle --tile 64,32"),
+    ("which tile for M=4096 N=576 K=7168", "plan tiles"), ("tile", "plan tiles"),
+    ("best tile gemm", "plan tiles"),
+    ("decode a wgmma descriptor 0x4000004000010040", "descriptor smem 0x4000004000010040"),
+    ("what would bench measure, how long", "bench gemm 4096 4096 4096 --dry-run"),
+    ("bench", "bench gemm"), ("cublas", "bench gemm"),
+    ("compile for sm_90a, registers, what wgmma became", "asm kernel.ptx --target sm_90a"),
+    ("compile", "asm kernel.ptx"), ("HGMMA", "asm kernel.ptx"),
+    ("can TMA read a matrix with K=1000", "descriptor tensormap"),
+    ("TMA stride", "descriptor tensormap"), ("K = 4092 TMA stride", "descriptor tensormap"),
+    ("what does your GEMM do for K = 1000", "gemm 4096 4096 4092 --kernel sm90_wgmma --dry-run"),
+    ("fp8 accumulation", "numerics probe"), ("swizzle", "swizzle"), ("registers", "plan registers"),
+    ("hang barrier", "run kernel.ptx"), ("deadl", "run kernel.ptx"),
+    ("what is tx-mismatch", "check --codes"),
+])
+def test_the_first_answer_is_the_one(asked: str, command: str) -> None:
+    """Questions as people asked them: whole words decide, rare ones most."""
+    found = matching(asked)
+    assert found[0].command.startswith(command)
+    assert len(found) <= 4
+
+
+def test_a_letter_is_no_word() -> None:
+    """`K` finds nothing in `kernel`: it says no more than `the`."""
+    assert matching("zebra K") == []
+
+
+def test_every_verb_has_a_question_but_those_that_stand_behind_another() -> None:
+    """sass reads what asm has built."""
+    assert set(VERBS) - {row.verb for row in QUESTIONS} <= {"sass"}
 
 
 def test_words_that_no_question_has(ask) -> None:

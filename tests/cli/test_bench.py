@@ -39,6 +39,8 @@ def test_a_table_is_listed_without_a_gpu(mmalab) -> None:
     assert answer.err.startswith("21 rows, about ")
     assert "8192 x 8192 x 1024" in answer.out
     assert answer.out.count("M=16") == 4
+    assert answer.err.endswith("against cublasLt\n")
+    assert max(map(len, answer.out.splitlines())) <= 150
 
 
 def test_one_row_from_the_command_line(mmalab) -> None:
@@ -50,7 +52,21 @@ def test_one_row_from_the_command_line(mmalab) -> None:
     assert [row[name] for name in "mnk"] == [4096, 2048, 1024]
     assert row["arguments"] == [{"dtype": "bf16", "stages": 4, "warp_tile": [64, 64]},
                                 {"persistent": False}]
+    assert row["plans"][0].startswith("128x128, 4 stages, warps of 64x64")
+    assert row["plans"][1].startswith("refused: ")
     assert (row["baseline"], row["baseline_arguments"]) == ("sm80_mma.gemm", {"stages": 3})
+
+
+def test_the_plan_that_would_be_measured_is_said(mmalab) -> None:
+    """Without a choice given, the one that the kernel makes; the family is enough as its name."""
+    answer = mmalab("bench", "gemm", 4096, 4096, 4092, "--kernel", "sm90_wgmma", "--dry-run")
+    assert answer.err.startswith("1 row, about ")
+    assert "sm90_wgmma.gemm" in answer.out
+    assert "256x192, 4 stages, cluster 1x2, store permuted, copy shifted" in answer.out
+    words = ["bench", "gemm", 4096, 4096, 4096, "--kernel", "sm90_wgmma", "--dry-run"]
+    several = mmalab(*words, "--set", "band=1024", "--set", "band=4096", "--set", "tile=128x128")
+    assert "(2 candidates)" in several.out
+    assert "128x128" in several.out
 
 
 def test_less_is_faster(mmalab) -> None:
@@ -67,7 +83,7 @@ def test_less_is_faster(mmalab) -> None:
     ["conv"], ["gemm"], ["gemm", "1", "2"], ["gemm", "--table", "nonsense"],
     ["gemm", "--table", "bf16", "--only", "no such title"],
     ["gemm", "8", "8", "8", "--burst", "0", "--sustained", "0"],
-    ["gemm", "8", "8", "8", "--set", "stages"],
+    ["gemm", "8", "8", "8", "--set", "stages"], ["gemm", "8", "8", "8", "--set", "stage=4"],
 ])
 def test_wrong_use(mmalab, words: list[str]) -> None:
     assert mmalab("bench", *words, "--dry-run").code == 2

@@ -84,3 +84,45 @@ def test_words(mmalab) -> None:
 def test_wrong_use(mmalab, words: list[str]) -> None:
     """Sizes, types, kernels and places that do not exist end with 2."""
     assert mmalab("gemm", *words).code == 2
+
+
+@pytest.mark.parametrize(("sizes", "told"), [
+    ((4096, 4096, 1000), ["TMA: rows of 2,000 bytes are a multiple of 16, zeros behind K"]),
+    ((4096, 4096, 4092), ["copy shifted, A from registers", "8,184 bytes are no multiple of 16"]),
+    ((256, 256, 4092), ["copy threads", "threads gather: rows of 8,184 bytes"]),
+    ((64, 4096, 4096), ["K split by 2"]),
+])
+def test_a_dry_run_tells_what_would_run(mmalab, sizes: tuple[int, ...], told: list[str]) -> None:
+    """Plan, launch and copy of a size that nobody would emulate; nothing is run."""
+    answer = mmalab("gemm", *sizes, "--kernel", "sm90_wgmma", "--dry-run")
+    assert answer.code == 0
+    assert all(each in answer.out for each in [*told, "emulation", "shared memory"])
+    assert "verdict" not in answer.out
+
+
+def test_a_dry_run_as_data(mmalab) -> None:
+    """The facts of the kernel, whole; both families, either spelling of the kernel."""
+    answer = mmalab("gemm", 8192, 8192, 4092, "--kernel", "sm90_wgmma.gemm", "--dry-run", "--json")
+    assert answer.json["facts"]["copy"] == "shifted"
+    assert answer.json["grid"] == [132, 1, 1]
+    assert answer.json["emulation_seconds"]["plain"] < answer.json["emulation_seconds"]["sanitized"]
+    other = mmalab("gemm", 128, 128, 64, "--kernel", "sm80_mma.gemm", "--dry-run", "--json")
+    assert other.json["facts"]["layout"] == "swizzled"
+    assert "copy" not in other.json["plan"]
+
+
+def test_who_waits_is_told_so(mmalab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that takes long says so before, where its JSON is not."""
+    monkeypatch.setattr("mmalab.cli.described._LONG", 0)
+    answer = mmalab("gemm", 64, 64, 64, "--json")
+    assert answer.err.startswith("emulating with the sanitizer, about 1 s; --no-sanitize takes 1 s")
+    assert answer.json["verdict"] == "clean"
+    monkeypatch.setattr("mmalab.cli.described._LONG", 15)
+    assert mmalab("gemm", 64, 64, 64).err == ""
+
+
+def test_the_error_says_what_is_rounding(mmalab) -> None:
+    """A result in 16 bits differs from FP64 by its own rounding; one in FP32 by the sums alone."""
+    words = ["gemm", 64, 64, 64, "--no-sanitize"]
+    assert "C's rounding to bf16 (8 bits)" in mmalab(*words, "--kernel", "sm90_wgmma").out
+    assert "rounding" not in mmalab(*words).out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,12 +13,15 @@ from typing import Annotated, Any
 
 import typer
 
-from mmalab.cli.choices import choices_of
-from mmalab.cli.output import Json, print_json, say, table
+from mmalab.cli.choices import choices_of, factory_of
+from mmalab.cli.described import in_short
+from mmalab.cli.output import Json, plain, print_json, say, table
 from mmalab.errors import UsageError
 
 __all__ = ["bench"]
 
+#: Baselines that are no kernels of ours.
+_NO_KERNELS = ("cublasLt", "none")
 _HEAD = ("case", "regime", "ours", "baseline", "ratio (95 %)", "MHz", "share", "J/TFLOP")
 
 
@@ -57,7 +61,8 @@ def bench(
     rows = _rows(size or [], tables or [], only, kernel, choices or [], baseline)
     expected = sum(row.expected_seconds(pairs_burst=burst, pairs_sustained=sustained)
                    for row in rows) / len(gpu or [0])
-    sys.stderr.write(f"{len(rows)} rows, about {expected:.0f} s\n")
+    count = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+    sys.stderr.write(f"{count}, about {expected:.0f} s, against {_against(rows)}\n")
     if dry_run:
         _list(rows, as_json=json)
         return
@@ -94,12 +99,45 @@ def _command(words: list[str]) -> str:
 
 
 def _list(rows: list[Any], *, as_json: bool) -> None:
+    """What would be measured: each row's candidates, by what their kernels are made of."""
+    plans = [_plans(row) for row in rows]
     if as_json:
-        print_json(rows)
-    else:
-        say(table([(row.title, f"{row.m} x {row.n} x {row.k}", row.kernel,
-                    "; ".join(str(dict(each)) for each in row.arguments), row.baseline)
-                   for row in rows], ("case", "M x N x K", "kernel", "arguments", "baseline")))
+        print_json([{**plain(row), "plans": said}
+                    for row, said in zip(rows, plans, strict=True)])
+        return
+    lines: list[tuple[str, ...]] = []
+    for row, said in zip(rows, plans, strict=True):
+        head = (row.title, f"{row.m} x {row.n} x {row.k}", row.kernel)
+        for text, count in Counter(said).items():
+            lines.append((*head, text + (f" ({count} candidates)" if count > 1 else "")))
+            head = ("", "", "")
+    say(table(lines, ("case", "M x N x K", "kernel", "plan")))
+
+
+def _against(rows: list[Any]) -> str:
+    """The baselines of the rows, each once."""
+    return ", ".join(dict.fromkeys(row.baseline for row in rows))
+
+
+def _plans(row: Any) -> list[str]:
+    """What the kernel of each candidate is made of, or why there is none.
+
+    Raises:
+        UsageError: no candidate is left.
+    """
+    from mmalab.bench.row import make_kernel
+
+    said: list[str] = []
+    refused: list[UsageError] = []
+    for each in row.arguments:
+        try:
+            said.append(in_short(make_kernel(row.kernel, row.m, row.n, row.k, each)))
+        except UsageError as words:
+            refused.append(words)
+            said.append(f"refused: {str(words).splitlines()[0]}")
+    if len(refused) == len(said):
+        raise refused[0]
+    return said
 
 
 def _check_gpus(gpus: list[int]) -> None:
@@ -148,8 +186,9 @@ def _rows(size: list[int], tables: list[str], only: str, kernel: str, choices: l
     if len(size) != 3:
         raise UsageError("bench gemm " + " ".join(map(str, size)), "needs a size or a table",
                          legal=["M N K", "--table " + "|".join(TABLES)])
-    other, _, given = baseline.partition(":")
+    name, _, given = baseline.partition(":")
+    other = name if name in _NO_KERNELS else factory_of(name)
     arguments = tuple(choices_of(choice, "--set") for choice in choices) or ({},)
     m, n, k = size
-    return [Row(f"{m}x{n}x{k}", m, n, k, kernel, arguments, other,
+    return [Row(f"{m}x{n}x{k}", m, n, k, factory_of(kernel), arguments, other,
                 choices_of(given, "--baseline"))]

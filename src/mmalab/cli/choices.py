@@ -2,6 +2,11 @@
 
     >>> choices_of("stages=4,cluster=2x1,store=direct", "--plan")
     {'stages': 4, 'cluster': (2, 1), 'store': 'direct'}
+
+and the two spellings of a kernel, by its family or by the factory in it::
+
+    >>> family_of("sm90_wgmma.gemm"), factory_of("sm90_wgmma")
+    ('sm90_wgmma', 'sm90_wgmma.gemm')
 """
 
 from __future__ import annotations
@@ -10,8 +15,9 @@ from typing import Any
 
 from mmalab.errors import UsageError
 
-__all__ = ["choices_of"]
+__all__ = ["choices_of", "factory_of", "family_of"]
 
+_FACTORY = ".gemm"
 _NAMED = {"true": True, "false": False, "none": None}
 
 
@@ -29,6 +35,16 @@ def choices_of(text: str, option: str) -> dict[str, Any]:
                              where="mmalab.cli.choices")
         found[key.strip()] = _value(value.strip())
     return found
+
+
+def family_of(kernel: str) -> str:
+    """The family alone, where the factory is the family's gemm."""
+    return kernel.removesuffix(_FACTORY)
+
+
+def factory_of(kernel: str) -> str:
+    """Family and factory, which is gemm where none is named."""
+    return kernel if "." in kernel else kernel + _FACTORY
 
 
 def _value(text: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import fields
@@ -11,7 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from mmalab.cli.choices import choices_of
+from mmalab.cli.choices import choices_of, family_of
+from mmalab.cli.described import described, in_lines, notice
 from mmalab.cli.output import Json, print_json, say
 from mmalab.errors import UsageError
 from mmalab.findings import verdict
@@ -27,6 +29,10 @@ _KERNELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 _MMA_CHOICES: Mapping[str, Any] = MappingProxyType({
     "layout": "swizzled", "stages": 3, "warp_tile": (64, 64), "tile": (256, 128), "span": 64,
     "band": 2048, "copy": "threads", "sms": 132})
+#: Where the error of a result comes from, when it is not the sums.
+_ROUNDED: Mapping[str, str] = MappingProxyType({
+    "bf16": ", most of it C's rounding to bf16 (8 bits)",
+    "f16": ", most of it C's rounding to f16 (11 bits)"})
 _WHERE = "mmalab gemm --help"
 
 
@@ -51,12 +57,15 @@ def gemm(
     numerics: Annotated[str, typer.Option(help="exact or fast")] = "exact",
     sanitize: Annotated[bool, typer.Option(help="check order and protocols")] = True,
     seed: Annotated[int, typer.Option(help="of the random operands")] = 0,
+    dry_run: Annotated[bool, typer.Option(help="say what the kernel is made of, run nothing")]
+    = False,
     json: Json = False,
 ) -> None:
     """Multiply random matrices; compare with FP64 and, bit for bit, with the accumulate core.
 
     Exit 1 when the sanitizer finds an error, or the bits differ from those of the unit.
     """
+    kernel = family_of(kernel)
     if kernel not in _KERNELS:
         raise UsageError(f"--kernel {kernel}", "is not a family of kernels",
                          legal=list(_KERNELS), where=_WHERE)
@@ -66,6 +75,16 @@ def gemm(
            if value is not None}
     made = _made(kernel, (m, n, k), {"dtype": dtype, "accumulate": accumulate,
                                      "promote_every": promote_every}, own, plan)
+    if dry_run:
+        told = described(made)
+        if json:
+            print_json(told)
+        else:
+            say(*in_lines(told))
+        return
+    soon = notice(made, sanitize=sanitize)
+    if on == "cpu" and soon:
+        sys.stderr.write(f"{soon}\n")
     if on == "gpu":
         found = run_on_gpu(made, target=target, seed=seed)
     else:
@@ -174,6 +193,7 @@ def _compared(kernel: Any, arguments: list[Any], chip: str, seed: int, *,
         "instruction": kernel.facts["instruction"], "grid": kernel.grid, "block": kernel.block,
         "bits_equal": equal,
         "relative_rms": float(np.sqrt(np.mean(error**2) / max(np.mean(exact**2), 1e-300))),
+        "out": kernel.params[-1].dtype,
     }
 
 
@@ -210,7 +230,8 @@ def _print(found: dict[str, Any]) -> None:
         say(f"  {counters['instructions']:,} warp instructions, "
             f"{counters['tensor.flops']:,} tensor FLOPs, {counters['shared.wavefronts']:,} shared "
             f"wavefronts (ideal {counters['shared.wavefronts.ideal']:,})")
-    say(f"  against FP64: relative RMS {found['relative_rms']:.3e}")
+    rounded = _ROUNDED.get(found["out"], "")
+    say(f"  against FP64: relative RMS {found['relative_rms']:.3e}{rounded}")
     if found["bits_equal"] is not None:
         say("  against the unit's arithmetic: "
             + ("every bit equal" if found["bits_equal"] else "bits differ"))

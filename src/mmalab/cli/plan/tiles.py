@@ -18,7 +18,8 @@ def tiles(
     *,
     gemm: Annotated[str, typer.Option(help="MxNxK of the product")],
     dtype: Annotated[str, typer.Option(help="operand type")] = "bf16",
-    on: Annotated[str, typer.Option(help="a product (H200, B200 ...) or a target")] = "H200",
+    on: Annotated[str, typer.Option(
+        "--on", "--target", help="a product (H200, B200 ...) or a target")] = "H200",
     cluster: Annotated[str, typer.Option(help="CTAs along M and N that share operands")] = "1x1",
     top: Annotated[int, typer.Option(help="how many to print")] = 8,
     json: Json = False,
