@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mutants.faults import MUTANTS
 from mutants.hopper_pipeline import BLOCK, CLUSTER, GRID, SHARED, Fault, text
-from mutants.verdicts import codes, recorded
+from mutants.verdicts import ANEW, codes, recorded
 
 import mmalab
 from mmalab import numerics
@@ -31,7 +31,7 @@ def arguments(swizzle: str = "128B") -> tuple[list[Any], np.ndarray, np.ndarray,
     return maps, a, b, c
 
 
-def run(ptx: str, maps: list[Any], schedule: str | int = "eager") -> Any:
+def run(ptx: str, maps: list[Any], schedule: Any = "eager") -> Any:
     """One run; a mutant may end early, but not in an exception."""
     return mmalab.emulate(ptx, maps, grid=GRID, block=BLOCK, cluster=CLUSTER,
                           dynamic_shared=SHARED, schedule=schedule)
@@ -63,7 +63,23 @@ def test_each_mutant_is_found(name: str) -> None:
     """One of the accepted codes is among the findings, as an error; all are in the table."""
     found = verdict(name)
     assert {f.code for f in found if f.severity != "note"} & set(MUTANTS[name].codes), name
-    assert recorded(name) == [MUTANTS[name].what, codes(found)]
+    assert recorded(name) == [MUTANTS[name].what, codes(found)], ANEW
+
+
+#: Mutants whose output is another where copies, stores and products happen late.
+CONFIRMED = ("no_full_wait", "full_parity_never_flips", "stages_overlap", "release_before_done",
+             "last_wait_too_loose", "sums_touched", "reuse_no_wait", "store_no_commit")
+
+
+@pytest.mark.parametrize("name", CONFIRMED)
+def test_a_late_schedule_confirms_the_mutant(name: str) -> None:
+    """The output differs between schedules; the finding names those that say what is missing."""
+    told = run(text(MUTANTS[name].fault), arguments()[0], ["eager", "lazy"]).findings
+    [difference] = [f for f in told if f.code == "schedule-dependent"]
+    assert difference.severity == "error"
+    assert difference.witness["argument"] == 2
+    assert len(set(difference.witness["values"].values())) == 2
+    assert any(code in difference.message for code in MUTANTS[name].codes)
 
 
 def test_swizzle_of_map_and_descriptor_differ() -> None:

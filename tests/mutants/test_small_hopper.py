@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mutants.hopper_snippets import START, bulk, expect, init, run, wait
 from mutants.small_hopper import FAULTS, FILL, PROXY, UNUSUAL, Case, words
-from mutants.verdicts import codes, recorded
+from mutants.verdicts import ANEW, codes, recorded
 
 import mmalab
 from mmalab.errors import UsageError
@@ -40,7 +40,7 @@ def test_the_fault_is_found(name: str, schedule: str) -> None:
     errors = {f.code for f in told if f.severity == "error"}
     assert errors & set(wrong.codes), [str(f) for f in told]
     if schedule == "eager":
-        assert recorded(name) == [codes(told), "-"]
+        assert recorded(name) == [codes(told), "-"], ANEW
 
 
 @pytest.mark.parametrize("schedule", ["eager", "lazy", 1])
@@ -57,7 +57,7 @@ def test_the_unusual_is_clean(name: str) -> None:
     case = UNUSUAL[name]
     told = found(case, ["eager", "lazy", 1, 2])
     assert [str(f) for f in told if f.severity != "note"] == []
-    assert recorded(name) == ["-"]
+    assert recorded(name) == ["-"], ANEW
 
 
 @pytest.mark.parametrize(("body", "code"), [
@@ -92,7 +92,7 @@ def test_registers_at_launch(registers: int, legal: bool) -> None:
     ("arrives_at_its_own_barrier_instead_of_the_peers",
      "of CTA 1, but 1 on that of CTA 0 at the same offset"),
     ("state_of_an_old_phase", "warp 0 of CTA 0 waits (line 21) for its own arrival"),
-    ("everybody_arrives_for_one", "line 16 completed 32 phases at once, each of its threads one"),
+    ("everybody_arrives_for_one", "one warp has arrived 32 times (line 16), and a phase takes 1"),
     ("dropped_arrivals_are_waited_for", "warp 2 of CTA 0 waits (line 24) for its own arrival"),
 ])
 def test_a_deadlock_names_its_cause(name: str, words: str) -> None:

@@ -13,7 +13,10 @@ from typing import Any
 from mutants.faults import MUTANTS
 from mutants.small_hopper import FAULTS, UNUSUAL, Case
 
-__all__ = ["codes", "recorded", "table"]
+__all__ = ["ANEW", "codes", "recorded", "table"]
+
+#: What to do where a row is not today's.
+ANEW = "if that is meant: PYTHONPATH=tests python -m mutants.verdicts"
 
 _TABLE = Path(__file__).parent / "VERDICTS.md"
 _HEAD = """# Verdicts

@@ -1,7 +1,8 @@
 """Asynchronous copies: queued when issued, done when the schedule says.
 
-``eager`` copies at once, ``lazy`` as late as the waits allow (and when nothing else can run), a
-seed sometimes this and sometimes that. A kernel whose result depends on the schedule has a race.
+``eager`` copies at once, ``lazy`` as late as the waits allow (when nothing else can run, it does
+the oldest copy that somebody waits for), a seed sometimes this and sometimes that. A kernel whose
+result depends on the schedule has a race.
 
 cp.async groups belong to single lanes: a copy issued by a warp carries the group number of each of
 its lanes, and ``wait_group N`` of a lane finishes its copies of all but the N newest groups.
@@ -15,7 +16,7 @@ bulk store has two steps, and ``wait_group.read`` leaves the second open::
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.program import Site
+from mmalab.emulator.state import Status
 
 if TYPE_CHECKING:
     from mmalab.emulator.machine import Machine
@@ -77,6 +79,8 @@ class Task:
     #: The group of its queue, counted from 0: :meth:`AsyncEngine.open_group` when it is issued.
     group: int
     steps: list[Callable[[], None]]
+    #: The mbarriers that it tells when it is done: where their words lie in shared memory.
+    barriers: tuple[int, ...] = ()
 
 
 Operation: TypeAlias = Copy | Arrival | Task
@@ -88,6 +92,9 @@ class _Flight:
     def __init__(self) -> None:
         self._all: dict[int, Operation] = {}
         self._of: defaultdict[Queue | int, dict[int, Operation]] = defaultdict(dict)
+        #: Those that tell an mbarrier, and by mbarrier (cp.async's arrivals: the first only).
+        self._telling: dict[int, Operation] = {}
+        self._to: defaultdict[int, dict[int, Operation]] = defaultdict(dict)
 
     def __len__(self) -> int:
         return len(self._all)
@@ -98,11 +105,21 @@ class _Flight:
     def add(self, operation: Operation) -> None:
         """Behind all others."""
         self._all[id(operation)] = self._of[_key(operation)][id(operation)] = operation
+        barriers = _barriers(operation)
+        if barriers is not None:
+            self._telling[id(operation)] = operation
+            for barrier in barriers:
+                self._to[barrier][id(operation)] = operation
 
     def remove(self, operation: Operation) -> None:
         """It is done; nothing where it is no longer there."""
         key = _key(operation)
         self._all.pop(id(operation), None)
+        self._telling.pop(id(operation), None)
+        for barrier in _barriers(operation) or ():
+            self._to[barrier].pop(id(operation), None)
+            if not self._to[barrier]:
+                del self._to[barrier]
         self._of[key].pop(id(operation), None)
         if not self._of[key]:
             del self._of[key]
@@ -111,6 +128,17 @@ class _Flight:
         """Those of a queue, or the cp.async of a row."""
         return list(self._of[key].values()) if key in self._of else []
 
+    def telling(self) -> list[Operation]:
+        """Those that tell an mbarrier, or may."""
+        return list(self._telling.values())
+
+    def awaited(self, barriers: Iterable[int]) -> Operation:
+        """One that tells an mbarrier among these, else any mbarrier, else the oldest."""
+        for barrier in barriers:
+            if barrier in self._to:
+                return next(iter(self._to[barrier].values()))
+        return next(iter(self._telling.values()), None) or self.oldest()
+
     def oldest(self, index: int = 0) -> Operation:
         """The operation with so many older ones."""
         return next(islice(self._all.values(), index, None))
@@ -118,6 +146,13 @@ class _Flight:
 
 def _key(operation: Operation) -> Queue | int:
     return operation.queue if isinstance(operation, Task) else operation.row
+
+
+def _barriers(operation: Operation) -> tuple[int, ...] | None:
+    """The mbarriers that an operation tells as far as they are known; None: it tells nobody."""
+    if isinstance(operation, Task):
+        return operation.barriers or None
+    return () if isinstance(operation, Arrival) else None
 
 
 class AsyncEngine:
@@ -226,17 +261,27 @@ class AsyncEngine:
             self._drain(self.queue.oldest(int(machine.rng.integers(len(self.queue)))))
 
     def drain(self) -> bool:
-        """Nothing can run: finish the oldest operation. False when there is none."""
+        """Nothing can run: finish an operation that lets somebody run, else the oldest. False
+        when there is none."""
         if not self.queue:
             return False
-        self._drain(self.queue.oldest())
+        self._drain(self.queue.awaited(self._awaited()))
         return True
 
+    def _awaited(self) -> list[int]:
+        """The mbarriers that parked lanes wait for."""
+        machine = self._machine
+        parked = (machine.state.status == Status.PARKED).any(axis=1)
+        return list(dict.fromkeys(
+            wait["index"] for row, wait in machine.waits.items()
+            if "index" in wait and parked[row]))
+
     def drain_each(self) -> bool:
-        """Finish the oldest operation of every CTA: they do not wait for each other's."""
+        """Finish the oldest operation of every CTA that tells an mbarrier: they do not wait for
+        each other's. Where none does, the oldest of all kinds."""
         warps = self._machine.shape.warps
         oldest: dict[int, Operation] = {}
-        for operation in self.queue:
+        for operation in self.queue.telling() or self.queue:
             oldest.setdefault(operation.row // warps, operation)
         for operation in oldest.values():
             self._drain(operation)
@@ -244,8 +289,8 @@ class AsyncEngine:
 
     def finish_all(self) -> None:
         """The kernel ends, and with it everything in flight."""
-        while self.drain():
-            pass
+        while self.queue:
+            self._drain(self.queue.oldest())
 
     def _drain(self, operation: Operation) -> None:
         if isinstance(operation, Task):

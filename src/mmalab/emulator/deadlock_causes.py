@@ -48,8 +48,8 @@ _ARRIVES = ("mbarrier.arrive", "mbarrier.arrive_drop", "cp.async.mbarrier.arrive
 #: State spaces of loads and stores that are no part of a ring.
 _ELSEWHERE = ("param", "global", "local", "const")
 _FAR = 4096
-#: Warps of a warpgroup.
-_GROUP = 4
+#: Warps of a warpgroup, lanes of a warp.
+_GROUP, _LANES = 4, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +142,10 @@ def _aliased(machine: Machine, entry: _Entry, number: int, where: str, wanted: i
     waits = entry["waits_for"]
     words = (f"{_name(machine, entry)} slept through phase {wanted} of {where}: it is complete, and"
              f" parity {waits['waits_for_parity']} now means phase {waits['phase']}")
-    if waits["burst_phases"]:
+    if 2 * waits["expected_arrivals"] <= _LANES <= waits["blind_arrivals"]:
         return Cause(
-            "parity aliased", f"{words}; line {waits['burst_line']} completed "
-            f"{waits['burst_phases']} phases at once, each of its threads one",
+            "parity aliased", f"{words}; one warp has arrived {waits['blind_arrivals']} times (line"
+            f" {waits['arrive_line']}), and a phase takes {waits['expected_arrivals']}",
             "one elected thread arrives, or mbarrier.init with the count of all that arrive",
             entry=number)
     return Cause(

@@ -106,6 +106,8 @@ class Issue:
         self.site, self.row, self.lane = lanes.site, int(lanes.rows[position]), lane
         self.spans: list[Span] = []
         self.signals: list[Signal] = []
+        #: Where the words of the mbarriers lie that the operation tells.
+        self._told: list[int] = []
 
     # --- operands -----------------------------------------------------------------------------
 
@@ -238,6 +240,7 @@ class Issue:
     def signal(self, barrier: Extent, count: int, spans: tuple[int, ...]) -> Step:
         """Announce bytes to an mbarrier; the step that delivers them."""
         mbarriers, index = self.machine.mbarriers, barrier.at
+        self._told.append(index)
         self.signals.append(Signal(
             self.owner(self.shared_cta(barrier)), self.offset(barrier),
             mbarriers.phases.get(index, -1), count, spans))
@@ -267,7 +270,8 @@ class Issue:
         key: Queue = (queue, self.row, self.lane)
         machine.work += 1
         machine.engine.issue_task(Task(self.row, self.site, key, machine.engine.open_group(key),
-                                       [self._guarded(step) for step in steps]))
+                                       [self._guarded(step) for step in steps],
+                                       tuple(self._told)))
 
     def _guarded(self, step: Step) -> Step:
         def run() -> None:

@@ -15,7 +15,7 @@ becomes expected. The token that an arrive returns is the word before it.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -121,7 +121,6 @@ class Mbarriers:
         """Arrivals, after `expect` bytes were announced; the words before, [warps, 32]."""
         tokens = np.zeros(lanes.mask.shape, np.uint64)
         announced = np.broadcast_to(np.asarray(expect, np.int64), lanes.mask.shape)
-        ended: Counter[tuple[int, int]] = Counter()
 
         def one(index: int, lane: tuple[int, int], count: int) -> bool:
             word = self._get(lanes, lane, index)
@@ -143,9 +142,6 @@ class Mbarriers:
                 self._report(lanes, lane, "mbarrier-count",
                              "mbarrier.arrive.noComplete completes the phase")
             self._put(index, word)
-            ended[lane[0], index] += done
-            if ended[lane[0], index] > 1:
-                log.burst = lanes.site.line, ended[lane[0], index]
             return self._completed(index, done)
         self._each(lanes, op, addresses, counts, one, announced)
         return tokens
@@ -223,6 +219,7 @@ class Mbarriers:
             lane = int(np.nonzero(failed[position])[0][0])
             self._machine.park(int(lanes.rows[position]), failed[position], {
                 "site": lanes.site, "address": int(addresses[position, lane]),
+                "index": int(index[position, lane]),
                 "parity": int(parity[position, lane])})
         return passed
 
@@ -357,8 +354,10 @@ class Mbarriers:
                 "expected_arrivals": word.expected, "pending_bytes": word.tx,
                 "announced_bytes": log.announced, "delivered_bytes": log.delivered,
                 "announce_line": log.announce_line, "deliver_line": log.deliver_line,
-                "arrive_line": log.arrive_line, "burst_line": log.burst[0],
-                "burst_phases": log.burst[1], "passed_before": row in log.seen,
+                "arrive_line": log.arrive_line,
+                "blind_arrivals": max((count for other, count in log.ever.items()
+                                       if other not in log.seen), default=0),
+                "passed_before": row in log.seen,
                 "last_phase_seen": log.seen.get(row, -1),
                 "arrived": self._named(log.arrived), "ever_arrived": self._named(log.ever),
                 "carried": self._named(log.carriers),

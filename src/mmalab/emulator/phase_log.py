@@ -33,8 +33,6 @@ class PhaseLog:
     #: Warps whose copies delivered bytes, in the open phase and ever.
     carriers: set[int] = field(default_factory=set)
     ever_carried: set[int] = field(default_factory=set)
-    #: An instruction with which one warp completed several phases at once: its line, how many.
-    burst: tuple[int, int] = (0, 0)
     #: The last phase that a wait of each warp saw complete.
     seen: dict[int, int] = field(default_factory=dict)
 

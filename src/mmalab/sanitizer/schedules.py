@@ -38,6 +38,7 @@ __all__ = ["Schedule", "compare", "several"]
 Schedule: TypeAlias = str | int | Sequence[str | int]
 #: Codes that say nothing about order: they explain no difference.
 _UNRELATED = frozenset({"emulated-instruction", "slower-form", "schedule-dependent"})
+_SHOWN = 4
 _RANK = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -223,6 +224,8 @@ def _reason(unordered: Sequence[Finding]) -> str:
     if not unordered:
         return ("Nothing was found unordered: what may come in any order (atomics, reductions, who"
                 " is first) decides it")
-    places = dict.fromkeys(f"{f.code} (line {f.where.line})" for f in unordered)
-    shown = ", ".join(list(places)[:4]) + (" ..." if len(places) > 4 else "")
-    return f"Repair: what {shown} asks for"
+    first: dict[str, int | None] = {}
+    for finding in sorted(unordered, key=lambda f: not f.code.startswith("missing-")):
+        first.setdefault(finding.code, finding.where.line)
+    shown = ", ".join(f"{code} (line {line})" for code, line in list(first.items())[:_SHOWN])
+    return f"Repair: what {shown}{' ...' if len(first) > _SHOWN else ''} asks for"
