@@ -89,9 +89,16 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
         (128, 192), 5, (2, 1), part=96, parts=2)),
     "scaled": partial(_gemm, 300, 272, 512, "e4m3", out="bf16", scaled=True),
     "scaled, e5m2": partial(_gemm, 256, 384, 640, "e5m2", out="bf16", scaled=True),
-    **{f"gathered, K={k} {dtype}": partial(_gemm, 300, 200, k, dtype)
-       for dtype, k in (("bf16", 836), ("bf16", 838), ("bf16", 837), ("f16", 413), ("e4m3", 1030),
-                        ("s8", 1028), ("tf32", 301))},
+    **{f"{how}, K={k} {dtype}": partial(_gemm, 304, 200, k, dtype, plan=plan)
+       for how, plan in {
+           "gathered": Plan((128, 64), 4, store="direct", copy="threads"),
+           "shifted": Plan((256, 64), 3, (1, 2), store="direct", flight=0, copy="shifted"),
+           "loaded": Plan((256, 64), 3, (1, 2), store="direct", copy="shifted", left="registers"),
+       }.items()
+       for dtype, k in (("bf16", 836), ("bf16", 838), ("bf16", 837), ("bf16", 833), ("f16", 413),
+                        ("e4m3", 1030), ("s8", 1028), ("tf32", 301))},
+    **{f"shifted, M=301, N=203, K={k}": partial(_gemm, 301, 203, k, plan=Plan(
+        (128, 64), 3, store="direct", copy="shifted")) for k in (836, 838, 837)},
     **{f"padded, K={k}": partial(_gemm, 300, 208, k, plan=Plan(
         (128, 208), 4, (2, 1), store="staged", copy="padded")) for k in (836, 838, 837)},
     "f16 sums, odd N": partial(_gemm, 301, 203, 832, "f16", accumulate="f16"),
