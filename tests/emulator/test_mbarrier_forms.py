@@ -84,3 +84,19 @@ def test_every_spelling(key: str, counted: bool) -> None:
     elif parts[1] in ("expect_tx", "complete_tx"):
         tx = 2 if parts[1] == "expect_tx" else -2
     assert words(key, counted=counted) == [(pending, tx, expected)] * 2
+
+
+@pytest.mark.parametrize(("parity", "told"), [(1, []), (-1, ["note"]), (3, ["warning"])])
+@pytest.mark.parametrize("op", ["test_wait", "try_wait"])
+def test_the_lowest_bit_is_the_parity(op: str, parity: int, told: list[str]) -> None:
+    """Other odd numbers pass where 1 does, which PTX leaves open: -1 is a truth value."""
+    out = np.zeros(1, np.uint32)
+    body = f"""
+    mov.u32 %r1, bar; mov.b32 %r2, {parity}; mbarrier.init.shared::cta.b64 [%r1], 1;
+    mbarrier.{op}.parity.shared::cta.b64 %p1, [%r1], %r2;
+    selp.u32 %r3, 1, 0, %p1; st.global.u32 [%rd40], %r3; ret;
+"""
+    done = run_kernel(body, [out], block=1, target="sm_90a", module=MODULE)
+    assert out.tolist() == [1]
+    assert [f.severity for f in done.findings] == told
+    assert done.verdict == "clean"

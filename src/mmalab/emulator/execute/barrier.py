@@ -136,12 +136,21 @@ def _wait(lanes: Lanes) -> None:
 
 
 def _report_parity(lanes: Lanes, parity: NDArray[np.uint32]) -> None:
-    """The chip looks at the lowest bit; PTX defines 0 and 1."""
-    position, lane = np.argwhere(lanes.mask & (parity > 1))[0].tolist()
+    """The chip looks at the lowest bit (ptxas shifts it to where the barrier has its phase), PTX
+    defines 0 and 1. A counter works by luck; -1, a truth value with its sign extended as Triton's
+    warp-specialised kernels have it, is a note."""
+    odd = lanes.mask & (parity > 1)
+    counted = odd & (parity != _TRUE)
+    position, lane = np.argwhere(counted if counted.any() else odd)[0].tolist()
     lanes.machine.report(
         "illegal-value", f"{lanes.site.shown} waits for parity {parity[position, lane]}: only 0 "
-        "and 1 are defined. Repair: and.b32 with 1", site=lanes.site, severity="warning",
+        "and 1 are defined, the chip takes the lowest bit. Repair: and.b32 with 1",
+        site=lanes.site, severity="warning" if counted.any() else "note",
         row=int(lanes.rows[position]), lane=lane)
+
+
+#: -1 as a word.
+_TRUE = np.uint32(0xFFFF_FFFF)
 
 
 @executes("mbarrier.pending_count")
