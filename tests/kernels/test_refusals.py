@@ -120,5 +120,10 @@ def test_arguments_that_do_not_fit(args, lines):
 def test_a_reference_of_another_unit_is_refused():
     """A bf16 kernel has no reference by an FP8 unit; a chip alone names its own unit."""
     assert full_unit("sm_90", "mma.bf16.f32") == "sm_90.mma.bf16.f32"
+    for unit in ("sm_100a", "sm_100.wgmma.bf16.f32"):  # of a Hopper kernel
+        with pytest.raises(UsageError, match=r"runs on wgmma.bf16.f32, which .*\n  legal: sm_90\n"):
+            full_unit(unit, "wgmma.bf16.f32")
+    with pytest.raises(UsageError, match="legal: sm_80, sm_89, sm_90"):
+        full_unit("sm_75", "mma.bf16.f32")
     with pytest.raises(UsageError, match=r"sm_90\.mma\.e4m3\.f32"):
         full_unit("sm_90.mma.e4m3.f32", "mma.bf16.f32")

@@ -107,6 +107,14 @@ def test_every_size_has_a_plan():
             assert gemm(m, n, k, dtype).dynamic_shared <= MOST_SHARED
 
 
+def test_no_copy_named_is_whichever_the_rows_allow():
+    """TMA where rows are multiples of 16 bytes, else threads; TMA named is TMA or an error."""
+    small = {"tile": (128, 128), "store": "direct"}
+    assert gemm(256, 256, 104, plan=Plan(**small)).facts["copy"] == "tma"
+    assert gemm(256, 256, 104, plan=Plan(copy="tma", **small)).facts["copy"] == "tma"
+    assert gemm(256, 256, 100, plan=Plan(**small)).facts["copy"] == "threads"
+
+
 def test_bands():
     """The last band of rows has what is left."""
     assert rows_of(20, 8) == [8, 8, 4]
@@ -144,6 +152,15 @@ REFUSED = {
                   "k=255: rows of odd bytes"),
     "gathered cluster": (lambda: gemm(256, 256, 252, plan=Plan(cluster=(2, 1), store="direct")),
                          "are gathered by threads"),
+    "gathered and dealt": (lambda: gemm(256, 256, 100, plan=Plan((128, 128), 4)),
+                           "store 'permuted' .a plan's default., k=100: rows of 200 bytes"),
+    "gathered sums": (lambda: gemm(256, 256, 100, plan=Plan((256, 256), 8)),
+                      "256 registers of sums: a thread has 192"),
+    "gathered stages": (lambda: gemm(256, 256, 100, plan=Plan((128, 128), 8)), "stages=8: of"),
+    "TMA of odd rows": (lambda: gemm(256, 256, 4092, plan=Plan(copy="tma", store="direct")),
+                        "rows of 8184 bytes are no .*\n.*'shifted', 'threads', 'padded', k=4096"),
+    "odd bytes, TMA": (lambda: gemm(256, 256, 255, "e4m3", plan=Plan(copy="tma")),
+                       "k=255: rows of odd bytes"),
     "promotion": (lambda: gemm(256, 256, 256, "e4m3", promote_every=48), "promote_every=48: in"),
     "promoted halves": (lambda: gemm(256, 256, 256, "e4m3", accumulate="f16", promote_every=128,
                                      plan=Plan((128, 128))), "adds partial sums in FP32"),

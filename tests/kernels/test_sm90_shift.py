@@ -92,7 +92,7 @@ def test_aligned_rows_stay_where_they_are():
 
 
 @pytest.mark.parametrize(("make", "words"), [
-    (lambda: shifted(128, 64, 35, "s8"), "k=35: lines are shifted by words and half words"),
+    (lambda: shifted(128, 64, 35, "s8"), "k=35: rows of odd bytes cannot be copied"),
     (lambda: shifted(3, 64, 38), "m=3, n=64, k=38: tensor maps of rows"),
     (lambda: gemm(129, 64, 36, batch=2, plan=Plan(copy="shifted", **SMALL)),
      "count 2 of them at a time"),

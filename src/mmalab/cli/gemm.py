@@ -119,7 +119,7 @@ def _made(family: str, sizes: tuple[int, int, int], common: dict[str, Any],
                              legal=list(known), where=_WHERE)
         if _kind(value) != _kind(known[key]):
             raise UsageError(f"--plan {key}={value}", f"is not {_kind(known[key])}",
-                             legal=f"such as {key}={_spelled(known[key])}", where=_WHERE)
+                             legal=f"such as {key}={_spelled(known[key]) or 'tma'}", where=_WHERE)
         if key in own:
             raise UsageError(f"--plan {key}={value} and --{key} {own[key]}", "say the same twice",
                              legal="one of them", where=_WHERE)

@@ -209,7 +209,8 @@ def _told(row: Question) -> dict[str, float]:
     command = {word for word in _roots(row.command) if not word[0].isdigit()}
     found = {**dict.fromkeys(command, _OF_COMMAND), **dict.fromkeys(_roots(row.also), _OF_ALSO),
              **dict.fromkeys(_roots(row.words), _OF_QUESTION)}
-    for word in _roots(row.command.partition(" -")[0]) & command:
+    begins = re.match(r"(?:[a-z]+ )*", f"{row.command} ")
+    for word in _roots(begins[0] if begins else ""):
         found[word] += _OF_COMMAND
     return found
 

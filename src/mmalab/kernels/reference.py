@@ -29,9 +29,13 @@ def full_unit(unit: str, family: str) -> str:
     """``sm_90`` or ``sm_90.mma.bf16.f32`` to the unit of a kernel of `family` (``mma.bf16.f32``).
 
     Raises:
-        UsageError: a unit of another family.
+        UsageError: a unit of another family, or a chip that has none of this one.
     """
     chip, _, rest = unit.partition(".")
+    having = [row.chip for row in numerics.units(f".{family}") if row.name.endswith(f".{family}")]
+    if chip.rstrip("af") not in having:
+        raise UsageError(f"unit {unit!r}", f"this kernel runs on {family}, which {chip} has not",
+                         legal=having, where="mmalab.numerics.units()")
     if rest and numerics.unit(unit) is not numerics.unit(f"{chip}.{family}"):
         raise UsageError(f"unit {unit!r}", "is not what this kernel runs on",
                          legal=f"{chip}.{family}")

@@ -33,7 +33,7 @@ _RESERVED = 1024
 STORES = ("permuted", "staged", "direct")
 _LEFTS = ("shared", "registers")
 _PROMOTIONS = ("none", "64B", "128B", "256B")
-_COPIES = ("tma", "shifted", "threads", "padded")
+_COPIES = ("", "tma", "shifted", "threads", "padded")
 #: The same where threads gather the operands, and where they gather them by words.
 _GATHERING, _BY_WORDS = (56, 224), (104, 200)
 _WHERE = "mmalab.kernels.sm90_wgmma"
@@ -75,7 +75,8 @@ class Plan:
         store: `permuted`: B's tensor map deals the columns out so that a thread holds 16
             consecutive bytes of C; `staged`: stmatrix and TMA stores; `direct`: what a thread has.
         copy: `tma`, or for rows that are no multiples of 16 bytes `shifted`: TMA and warps that
-            move every line to its place (see `shift`); `threads` that gather (see `gather`);
+            move every line to its place (see `shift`; `tma` where there is nothing to move);
+            `threads` that gather (see `gather`); nothing: the one of these two that the rows allow;
             `padded`: TMA over copies that the kernel makes first (see `padding`; as many SMs as
             `sms` must be there, with nothing else on them).
         left: where wgmma takes A from, `shared` memory or, of lines that would have to be shifted,
@@ -97,7 +98,7 @@ class Plan:
     groups: int = 2
     schedule: str = "cooperative"
     store: str = "permuted"
-    copy: str = "tma"
+    copy: str = ""
     left: str = "shared"
     flight: int = 1
     part: int = 0
@@ -121,7 +122,8 @@ class Plan:
                                    ("left", self.left, _LEFTS),
                                    ("l2_promotion", self.l2_promotion, _PROMOTIONS)):
             if given not in known:
-                raise UsageError(f"{name} {given!r}", "is not known", legal=list(known),
+                raise UsageError(f"{name} {given!r}", "is not known",
+                                 legal=[word or "'' (as rows allow)" for word in known],
                                  where=_WHERE)
         if self.flight not in (0, 1):
             raise UsageError(f"flight={self.flight}", "groups of products", legal=("0", "1"),

@@ -1,5 +1,6 @@
 """What one product is made of: sizes, types, plan, and the numbers that follow.
 
+    >>> from mmalab.kernels.sm90_wgmma.recipe import recipe
     >>> p = Problem(8192, 8192, 1000, recipe("bf16"), "bf16", Plan(tile=(128, 256)))
     >>> p.slices, p.tiles, p.grid             # 15 slices of 64 values and one of 40
     (16, (64, 32), (132, 1, 1))
@@ -65,12 +66,28 @@ class Problem:
                              legal=f"up to {_MOST}", where=_WHERE)
         self.recipe.check_out(self.out)
         self.recipe.form(self.plan.tile[1])
+        self._check_rows()
         self._check_strides()
         self._check_store()
         self._check_promotion()
         self._check_experts()
         self._check_registers()
         self.plan.check_shared(self.out_bytes)
+
+    def _check_rows(self) -> None:
+        """Whether rows can be read that way at all, whatever the rest of the plan."""
+        if self.unit == 16:
+            return
+        if self.unit < 2:
+            raise UsageError(f"k={self.k}", "rows of odd bytes cannot be copied by words",
+                             legal="an even k", where=_WHERE)
+        if self.plan.copy == "tma":
+            step = 16 // self.recipe.bytes
+            raise UsageError(f"copy 'tma', k={self.k}", f"rows of {self.pitch} bytes are no "
+                             "multiples of 16, as a tensor map's strides are",
+                             legal=["'shifted'", "'threads'", "'padded'",
+                                    f"k={self.k + -self.k % step}"],
+                             where="CUDA driver API, cuTensorMapEncodeTiled")
 
     def _check_strides(self) -> None:
         if self.padded:
@@ -79,19 +96,21 @@ class Problem:
             self._check_shifted()
         if not self.gathered:
             return
-        if self.unit < 2:  # before plans are looked at: no plan helps
-            raise UsageError(f"k={self.k}", "rows of odd bytes cannot be copied by words",
-                             legal="an even k", where=_WHERE)
+        self._check_registers()  # what no way out mends, before the way out
+        self.plan.check_shared(self.out_bytes)
         if self.batch > 1 and (self.m % 2 or self.n % 2):
             raise UsageError(f"m={self.m}, n={self.n}, batch={self.batch}", "threads that gather "
                              "take every matrix to begin at an even row of all",
                              legal=f"even m and n, or k a multiple of {16 // self.recipe.bytes}",
                              where=_WHERE)
-        if self.plan.cluster != (1, 1) or self.plan.store == "permuted":
-            raise UsageError(f"cluster {self.plan.cluster}, store {self.plan.store!r}, k={self.k}",
-                             f"rows of {self.pitch} bytes are gathered by threads, line by line "
-                             "and for one CTA", legal="cluster (1, 1), store 'staged' or 'direct'",
-                             where=_WHERE)
+        gathered = f"rows of {self.pitch} bytes are gathered by threads"
+        if self.plan.cluster != (1, 1):
+            raise UsageError(f"cluster {self.plan.cluster}, k={self.k}", f"{gathered}, for one CTA",
+                             legal="cluster (1, 1), or copy 'shifted'", where=_WHERE)
+        if self.plan.store == "permuted":
+            raise UsageError(f"store 'permuted' (a plan's default), k={self.k}", f"{gathered}, "
+                             "which deal out no columns", legal="store 'staged' or 'direct', or "
+                             "copy 'shifted'", where=_WHERE)
         # The group's threads copy so many lines at a time, the even ones by up to 16 bytes each.
         columns, together = self.plan.tile[1], 2 * min(16, 2 * self.unit)
         if columns % together:
@@ -103,9 +122,6 @@ class Problem:
 
     def _check_shifted(self) -> None:
         plan, phases = self.plan, self.phases
-        if self.unit < 2:
-            raise UsageError(f"k={self.k}", "lines are shifted by words and half words",
-                             legal="an even k", where=_WHERE)
         alone = self.batch == 1 and not self.experts
         if min(self.m, self.n) < phases or (any(self.left_over) and not alone):
             raise UsageError(f"m={self.m}, n={self.n}, k={self.k}", "tensor maps of rows that are "
@@ -145,9 +161,6 @@ class Problem:
                              where=_WHERE)
 
     def _check_padded(self) -> None:
-        if self.unit < 2:
-            raise UsageError(f"k={self.k}", "rows of odd bytes cannot be copied by words",
-                             legal="an even k", where=_WHERE)
         if self.batch > 1 or self.experts or not self.plan.persistent or self.plan.ctas > 2:
             raise UsageError(f"copy 'padded', batch {self.batch}, {self.experts} experts, cluster "
                              f"{self.plan.cluster}", "copies one A and one B, by CTAs that must "
@@ -268,8 +281,7 @@ class Problem:
     @property
     def gathered(self) -> bool:
         """Whether threads copy A and B, because tensor maps cannot."""
-        return (self.unit < 16 and not self.padded and not self.shifted
-                ) or self.plan.copy == "threads"
+        return self.plan.copy == "threads" or (self.plan.copy == "" and self.unit < 16)
 
     @property
     def shifted(self) -> bool:
