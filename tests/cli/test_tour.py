@@ -39,3 +39,15 @@ def test_verdicts(mmalab, monkeypatch: pytest.MonkeyPatch, step, verdict: str, c
     shown = mmalab("tour")
     assert shown.code == code
     assert f"1 {verdict}" in shown.out
+
+
+def test_the_end_says_what_to_do_next(mmalab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an environment that the shell has not activated, first how to reach the command."""
+    monkeypatch.setattr(frame, "STEPS", ())
+    monkeypatch.setattr(frame.sys, "base_prefix", "/elsewhere")
+    monkeypatch.setattr(frame.shutil, "which", lambda name: None)
+    lines = mmalab("tour").out.splitlines()
+    assert lines[2:4] == ["next:", f"  . {frame.sys.prefix}/bin/activate"]
+    assert any("mmalab --ask" in line for line in lines)
+    monkeypatch.setattr(frame.shutil, "which", lambda name: name)
+    assert "activate" not in mmalab("tour").out

@@ -7,9 +7,12 @@ does not fail the tour.
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import typer
@@ -105,4 +108,15 @@ def _print_end(stops: list[Stop]) -> None:
               for word in ("ok", "failed", "left out")}
     words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     total = sum(stop.seconds for stop in stops)
-    Console(highlight=False).print(f"{len(stops)} steps: {words}; {total:.1f} s")
+    Console(highlight=False).print(f"{len(stops)} steps: {words}; {total:.1f} s", "",
+                                   *_next_steps(), sep="\n", markup=False)
+
+
+def _next_steps() -> list[str]:
+    """What to type next; how to reach the command where this environment is not the shell's."""
+    steps = ["mmalab --ask 'which swizzle for 64-byte rows'    finds the command for a question",
+             "mmalab run --help                                your own PTX",
+             "docs/start.md                                    what to read first"]
+    if sys.prefix != sys.base_prefix and shutil.which("mmalab") is None:
+        steps.insert(0, f". {Path(sys.prefix) / 'bin' / 'activate'}")
+    return ["next:", *(f"  {step}" for step in steps)]
