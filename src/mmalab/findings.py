@@ -98,6 +98,7 @@ CODES: dict[str, str] = {
     "missing-proxy-fence": "generic writes are read by the async proxy without fence.proxy.async",
     "missing-tensormap-fence": "a tensor map was modified without fence.proxy.tensormap",
     "swizzle-mismatch": "shared memory is read in another swizzle than a tensor copy wrote it in",
+    "descriptor-mismatch": "a matrix descriptor's strides do not fit the operand or its bytes",
     "tensormap-in-use": "a tensor map is modified while a copy still uses it",
     # tcgen05
     "missing-tcgen05-wait": "Tensor Memory data is used before tcgen05.wait",

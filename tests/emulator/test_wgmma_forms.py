@@ -89,7 +89,8 @@ def test_every_layout(major: str, swizzle: str) -> None:
     for b_major, b_swizzle in product(("K", "MN"), CODES):
         a, b = dense(major, swizzle, 0, 64, 16, 16), dense(b_major, b_swizzle, B_AT, 40, 16, 16)
         wide = 16 if b_swizzle == "none" else 1024
-        gaps = Tile(b.start, b.lbo + wide, b.sbo + 2 * wide, b_swizzle, b_major)
+        across = 8 * wide if b_major == "MN" else wide
+        gaps = Tile(b.start, b.lbo + across, b.sbo + 2 * wide, b_swizzle, b_major)
         for tile in (b, gaps):
             compare(Setup(PREFIX + "m64n40k16.f32.f16.f16", a, tile, 3 * B_AT), "normal", cases=1)
 
@@ -107,8 +108,8 @@ def test_base_offset(swizzle: str, phases: int, major: str) -> None:
 
 def test_sparse_b_in_rows_of_32_bytes() -> None:
     """Its other half is LBO away, as an H200 reads it (see mmalab.descriptors.canonical)."""
-    for lbo in (32, 256, 2048):
-        b = Tile(B_AT, lbo, 256, "32B", "K")
+    for lbo, sbo in ((256, 512), (512, 256), (2048, 256)):
+        b = Tile(B_AT, lbo, sbo, "32B", "K")
         setup = Setup(key(TYPES[2], 16, sparse=True), None, b, 2 * B_AT, {"selector": 1})
         compare(setup, "normal", cases=1)
 

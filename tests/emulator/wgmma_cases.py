@@ -77,7 +77,8 @@ def dense(major: str, swizzle: str, start: int, mn: int, k: int, bits: int) -> T
     if major == "K":
         if swizzle == "none":
             return Tile(start, 128, 128 * (k * bits // 128), swizzle, major)
-        return Tile(start, 16, 8 * row, swizzle, major)
+        # A K longer than a row goes on behind the last rows.
+        return Tile(start, 16 if k * bits <= 8 * row else mn * row, 8 * row, swizzle, major)
     if swizzle == "none":
         return Tile(start, 128 * (mn * bits // 128), 128, swizzle, major)
     atoms = -(-mn * bits // (8 * row))

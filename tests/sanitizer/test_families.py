@@ -61,3 +61,13 @@ def test_one_instruction_at_many_lines() -> None:
     told = folded([alone(4, 0), alone(8, 0), alone(9, 1)])
     assert [finding.where.line for finding in told] == [4, 9]
     assert told[0].message.endswith("(the same at line 8)")
+
+
+def test_findings_that_name_one_family() -> None:
+    """The steps through K of one wrong descriptor differ in their words and are told once."""
+    steps = [Finding("descriptor-mismatch", "warning", f"start {16 * k:#x}", Where(line=10 + k),
+                     {"family": "b 0x1000"}) for k in range(3)]
+    other = Finding("descriptor-mismatch", "warning", "A", Where(line=10), {"family": "a 0x1000"})
+    first, second = folded([*steps, other])
+    assert first.message == "start 0x0 (the same at lines 11, 12)"
+    assert second == other

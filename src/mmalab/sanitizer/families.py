@@ -8,7 +8,7 @@ member; the others are named by their lines::
 
 Pairs belong together when code, severity and the words of the gap agree and one end is the same
 instruction. The end with the most pairs takes its family first. Findings about one instruction
-belong together when they differ in nothing but their lines.
+belong together when they differ in nothing but their lines, or name one family in their witness.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ def folded(findings: Sequence[Finding]) -> list[Finding]:
 
 def _kind(finding: Finding) -> tuple[Any, ...]:
     witness = finding.witness or {}
+    if "family" in witness:
+        return finding.code, finding.severity, witness["family"]
     if _lines(finding) is None:
         words = _LINES.sub("line", finding.message) if "count" in witness else finding.message
         return (finding.code, finding.severity, words, finding.where.line is None)

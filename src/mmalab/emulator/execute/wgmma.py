@@ -25,6 +25,7 @@ from mmalab.emulator.execute.wgmma_checks import (
     judge,
     uniform,
 )
+from mmalab.emulator.execute.wgmma_descriptors import check_overlap
 from mmalab.emulator.execute.wgmma_operands import SharedOperand
 from mmalab.emulator.execute.wgmma_plan import Plan, plan_of
 from mmalab.emulator.execute.wgmma_product import start, tiles_of, together
@@ -104,6 +105,7 @@ def _operands(machine: Machine, row: int, plan: Plan, part: Part) -> _Found | No
         operand, base = found[side] = plan.operand(side, word)
         if not bounds_kept(machine, row, part.site, side, word, operand, base):
             return None
+        check_overlap(machine, row, part.site, side, word, operand)
     return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.descriptors import WGMMA
+from mmalab.emulator.execute.wgmma_descriptors import described, likely
 from mmalab.emulator.execute.wgmma_operands import SharedOperand
 from mmalab.emulator.execute.wgmma_plan import Plan
 from mmalab.emulator.lanes import Lanes
@@ -104,8 +105,8 @@ def bounds_kept(machine: Machine, row: int, site: Site, side: str, word: int,
         return True
     machine.report(
         "out-of-bounds", f"operand {side} of {site.form.key} reaches from shared address"
-        f" {low:#x} to {high:#x} (descriptor {word:#018x}); the CTA has"
-        f" {space.shared_start:#x} to {space.shared_bytes:#x}", site=site, row=row, fatal=True,
+        f" {low:#x} to {high:#x}; the CTA has {space.shared_start:#x} to {space.shared_bytes:#x}"
+        f" ({described(word)}){likely(machine, word, operand)}", site=site, row=row, fatal=True,
         witness={"operand": side, "descriptor": word, "first": low, "behind": high})
     return False
 

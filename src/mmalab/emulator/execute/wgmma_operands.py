@@ -52,6 +52,18 @@ class SharedOperand:
         return int(self.chunks.min()), int(self.chunks.max()) + _CHUNK
 
     @cached_property
+    def twice(self) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """Two places in `chunks` that hold one address; None: there are none."""
+        flat = self.chunks.reshape(-1)
+        order = np.argsort(flat, kind="stable")
+        same = np.flatnonzero(np.diff(flat[order]) == 0)
+        if not len(same):
+            return None
+        second = int(order[same + 1].min())
+        width = self.chunks.shape[1]
+        return divmod(int((flat == flat[second]).argmax()), width), divmod(second, width)
+
+    @cached_property
     def _cells(self) -> NDArray[np.int64]:
         return self.chunks // _CHUNK
 

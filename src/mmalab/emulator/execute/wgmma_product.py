@@ -16,6 +16,7 @@ import numpy as np
 from mmalab import formats
 from mmalab.emulator.async_engine import Task
 from mmalab.emulator.execute.mma import unit_of
+from mmalab.emulator.execute.wgmma_descriptors import described, family, likely
 from mmalab.emulator.execute.wgmma_operands import SharedOperand, from_slots, to_slots
 from mmalab.emulator.execute.wgmma_plan import Plan, plan_of
 from mmalab.emulator.execute.wgmma_tiles import Batch, TilePlan, tile_plan
@@ -125,10 +126,12 @@ def _check_written(machine: Machine, product: Product, side: str, operand: Share
     at = product.first // machine.shape.warps * space.shared_stride + base
     missing = operand.unwritten(written, at)
     if missing is not None:
+        word = dict(product.part.operands)[side]
         machine.report(
             "uninitialised-read", f"operand {side} of {site.form.key} at shared address"
-            f" {base + missing:#x}: never written before", site=site, row=product.first,
-            witness={"address": base + missing})
+            f" {base + missing:#x}: never written before ({described(word)})"
+            f"{likely(machine, word, operand)}", site=site, row=product.first,
+            witness={"address": base + missing, "descriptor": word, "family": family(side, word)})
 
 
 def _signed(plan: Plan, side: str, words: Words) -> Words:

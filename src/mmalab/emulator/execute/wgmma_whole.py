@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.emulator.execute.wgmma_checks import bounds_kept, judge
+from mmalab.emulator.execute.wgmma_descriptors import check_overlap
 from mmalab.emulator.execute.wgmma_plan import Plan
 from mmalab.emulator.execute.wgmma_product import count, start, tiles_of
 from mmalab.emulator.execute.wgmma_tiles import TilePlan, run_apart
@@ -104,6 +105,7 @@ def _jobs(machine: Machine, site: Site, plan: Plan, tiles: TilePlan, firsts: NDA
             operand, base = plan.operand(side, word)
             if not bounds_kept(machine, row, site, side, word, operand, base):
                 return None
+            check_overlap(machine, row, site, side, word, operand)
             found[number] = base, tiles.table(side, operand)
         jobs[:, place] = shared + found[inverse, 0]
         jobs[:, table] = found[inverse, 1]
