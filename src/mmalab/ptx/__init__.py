@@ -1,5 +1,6 @@
 """PTX as text in and text out: parse it, print it byte for byte, edit it, write it from Python."""
 
+from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.edit import (
     Editor,
     insert_after,
@@ -13,6 +14,6 @@ from mmalab.ptx.parser import parse
 from mmalab.ptx.printer import same_structure
 
 __all__ = [
-    "Editor", "insert_after", "insert_before", "parse", "print_module", "remove", "replace",
-    "retarget", "same_structure",
+    "Editor", "KernelBuilder", "insert_after", "insert_before", "parse", "print_module", "remove",
+    "replace", "retarget", "same_structure",
 ]
