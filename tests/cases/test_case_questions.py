@@ -67,7 +67,8 @@ def test_words_find_their_command(ask, words: str, command: str) -> None:
     ("what does your GEMM do for K = 1000", "gemm 4096 4096 4092 --kernel sm90_wgmma --dry-run"),
     ("fp8 accumulation", "numerics probe"), ("swizzle", "swizzle"), ("registers", "plan registers"),
     ("hang barrier", "run kernel.ptx"), ("deadl", "run kernel.ptx"),
-    ("what is tx-mismatch", "check --codes"),
+    ("what is tx-mismatch", "explain tx-mismatch"),
+    ("list finding codes", "check --codes"),
 ])
 def test_the_first_answer_is_the_one(asked: str, command: str) -> None:
     """Questions as people asked them: whole words decide, rare ones most."""

@@ -32,6 +32,16 @@ def test_explain(mmalab) -> None:
     assert "source" in mmalab("explain", BF16).out
 
 
+def test_explain_a_finding(mmalab) -> None:
+    """The code of a finding has its meaning, and where to read on."""
+    told = mmalab("explain", "tx-mismatch")
+    assert told.code == 0
+    assert "bytes announced to an mbarrier differ" in told.out
+    assert "read-a-finding.md" in told.out
+    assert mmalab("explain", "tx-mismatch", "--json").json["code"] == "tx-mismatch"
+    assert mmalab("explain", "tx-mismatches").code == 2
+
+
 @pytest.mark.parametrize(("words", "code"), [
     ([BF16, "--target", "sm_80"], 0), ([BF16, "--target", "sm_75"], 1),
     ([BF16, "--target", "sm_80", "--ptx", "6.5"], 1), (["mma.sync.bogus"], 2),

@@ -68,6 +68,21 @@ def test_an_explanation_is_plain_data_and_text() -> None:
     assert "until 6.3" in isa.explain("shfl.up.b32")
 
 
+def test_immediates_have_their_values_and_descriptors_are_none_of_registers() -> None:
+    """The layout of A in registers stands for the list of operands that has it there."""
+    text = isa.explain("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16")
+    for words in ("ia        immediate b32: 1 or -1", "ta        immediate b32: 0 or 1",
+                  "or        {d x 32}, {a x 4}, b, scale_d, ia, ib, tb",
+                  "a, b      64 bits: descriptors", "A, where it is in registers, is 64 x 16"):
+        assert words in text
+    assert "D is 64 x 64 f32" in text
+    assert "descriptors" not in isa.explain(FP8)
+    assert "n         immediate b32: 0 to 2147483647" in isa.explain(
+        "wgmma.wait_group.sync.aligned")
+    assert "immediate u32: 24 to 256 in steps of 8" in isa.explain(
+        "setmaxnreg.inc.sync.aligned.u32")
+
+
 def test_operand_text_is_read_by_shape() -> None:
     """Numbers in every PTX spelling, nested braces and guards."""
     opcode, operands = split("@!%p1 foo.b32 {%r1, {%r2}}, [a+4], 0x1F, 0b101, 017, -3, 0f3F800000;")

@@ -117,8 +117,9 @@ QUESTIONS: tuple[Question, ...] = tuple(Question(*row) for row in (
      "run kernel.ptx --schedule lazy", "correct wrong result order sanitizer forgotten sync"),
     ("Is anything wrong in the text: types, alignment, column counts, unchecked waits?",
      "check kernel.ptx"),
-    ("What does a finding's code mean (tx-mismatch, missing-proxy-fence)?", "check --codes",
-     "error warning finding sanitizer list"),
+    ("What does a finding's code mean (tx-mismatch, missing-proxy-fence)?", "explain tx-mismatch",
+     "error warning finding sanitizer"),
+    ("Which finding codes are there?", "check --codes", "error warning sanitizer list all"),
     # our products
     ("Is a Hopper GEMM right: TMA, wgmma, clusters, on a CPU?",
      "gemm 256 256 128 --kernel sm90_wgmma", "matmul matrix product run emulate sanitize"),

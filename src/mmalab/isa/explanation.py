@@ -15,6 +15,9 @@ from mmalab.isa.verdict import usage
 
 __all__ = ["explain", "explain_data"]
 
+#: Legal values that are named one by one.
+_FEW = 4
+
 
 def explain_data(form: Form | str) -> dict[str, Any]:
     """Everything that the table says of a form, as plain data.
@@ -27,6 +30,7 @@ def explain_data(form: Form | str) -> dict[str, Any]:
     return {
         "form": form.key,
         "usage": usage(form),
+        "other_usages": [usage(form, listed) for listed in form.others],
         "summary": form.summary,
         "family": form.family,
         "modifiers": dict(form.modifiers),
@@ -103,6 +107,8 @@ def explain(form: Form | str) -> str:
     """The form as text."""
     data = explain_data(form)
     lines = [data["usage"], f"  {data['summary']}"]
+    lines += [f"  or        {other.removeprefix(data['form']).lstrip()}"
+              for other in data["other_usages"]]
     lines.append(f"  targets   {data['targets']}, PTX {data['ptx']} and later"
                  + (f", until {data['until']}" if data["until"] else ""))
     if data["shape"]:
@@ -111,8 +117,14 @@ def explain(form: Form | str) -> str:
         lines.append(f"  shape     M {m}, N {n}, K {k}: {data['flops']} operations a {group}")
     lines += [f"  {name:<9} {_words(spec)}" for spec in data["operands"]
               for name in (spec["name"],)]
+    described = [spec["name"] for spec in data["operands"]
+                 if data["family"].startswith("wgmma") and spec["type"] == "b64"]
+    if described:
+        lines.append(f"  {', '.join(described):<9} 64 bits: descriptors of tiles in shared memory "
+                     "(mmalab descriptor smem --help)")
     lines += [
-        f"  {name} is {f['rows']} x {f['cols']} {f['type']} in {f['registers']} registers: "
+        f"  {name}{', where it is in registers,' if name.lower() in described else ''} is "
+        f"{f['rows']} x {f['cols']} {f['type']} in {f['registers']} registers: "
         f"(lane, slot) -> row + {f['rows']} column = {f['layout']}"
         for name, f in data["fragments"].items()
     ]
@@ -132,4 +144,19 @@ def _words(spec: dict[str, Any]) -> str:
     kind = spec["type"] if spec["type"] not in ("", "addr") else ""
     pair = f", and a {spec['pair']}" if spec["pair"] else ""
     optional = " (may be missing)" if spec["optional"] else ""
-    return f"{spec['role']} {count}{kind}{pair}{optional}".rstrip()
+    return f"{spec['role']} {count}{kind}{pair}{optional}{_listed(spec['values'])}".rstrip()
+
+
+def _listed(values: list[int] | dict[str, int] | None) -> str:
+    """Legal values in words: a few by name, more by their ends and step."""
+    if not values:
+        return ""
+    if isinstance(values, dict):
+        first, last, step = values["first"], values["last"], values["step"]
+    elif len(values) <= _FEW:
+        return ": " + " or ".join(map(str, values))
+    else:
+        first, last, step = values[0], values[-1], values[1] - values[0]
+        if values != list(range(first, last + 1, step)):
+            return ": " + ", ".join(map(str, values))
+    return f": {first} to {last}" + (f" in steps of {step}" if step != 1 else "")

@@ -191,10 +191,11 @@ def _unlike(form: Form, other: Form) -> tuple[int, ...]:
 # --- operands -------------------------------------------------------------------------------------
 
 
-def usage(form: Form) -> str:
-    """The instruction with its operands by name: ``bar.arrive a, n``."""
+def usage(form: Form, listed: Sequence[OperandSpec] | None = None) -> str:
+    """The instruction with its operands by name: ``bar.arrive a, n``; `listed`: one of its other
+    lists of operands."""
     words: list[str] = []
-    for spec in form.operands:
+    for spec in form.operands if listed is None else listed:
         word = _named(spec)
         words.append(f"{{, {word}}}" if spec.optional else f", {word}" if words else word)
     return f"{form.key} {''.join(words)}".rstrip()

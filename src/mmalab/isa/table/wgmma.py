@@ -69,6 +69,14 @@ _TYPES = (
 )
 
 
+def _meanings(rest_of: str) -> Iterator[str]:
+    """What the immediates mean that a form has."""
+    if "ia" in rest_of:
+        yield "ia, ib: -1 negates A, B"
+    if "ta" in rest_of:
+        yield "ta, tb: 1 where M (N), not K, is contiguous in shared memory"
+
+
 def _row(sparse: bool, d: str, a: str, b: str, bits: int, k: int, ns: tuple[int, ...],
          tail: int) -> Row:
     shapes = "|".join(f"m64n{n}k{2 * k if sparse else k}" for n in ns)
@@ -91,7 +99,7 @@ def _row(sparse: bool, d: str, a: str, b: str, bits: int, k: int, ns: tuple[int,
         spread=partial(_fragments, bits),
         sparsity=selectors,
         evidence=Evidence.MEASURED,
-        notes=("without scale_d, D is A B alone", _MEASURED_ON,
+        notes=("without scale_d, D is A B alone", *_meanings(rest_of=_TAILS[tail][0]), _MEASURED_ON,
                *(("each warp's metadata is that of mma.sp, for its 16 rows",) if sparse else ())),
     )
 
