@@ -155,3 +155,29 @@ def test_a_register_that_hides_a_special_one() -> None:
     """%tid.x of a declared %tid is no special register: ptxas refuses it, and so do we."""
     with pytest.raises(UsageError, match="hides the special register"):
         run(".reg .b32 %tid; mov.u32 %tid, %tid.x; ret;", [], block=32, executor=interpret)
+
+
+#: A bulk copy of {size} bytes to tile+{at}, with room behind the tile.
+BEHIND = """
+    mov.u32 %r1, tile; mov.u32 %r2, bar; mov.u32 %r3, next; ld.shared.u32 %r4, [%r3];
+    mbarrier.init.shared::cta.b64 [%r2], 1; fence.proxy.async;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {size};
+    cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes
+        [%r1+{at}], [%rd40], {size}, [%r2];
+W:  mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0; @!%p1 bra W; ret;
+"""
+
+
+@pytest.mark.parametrize(("at", "size", "told"), [
+    (0, 256, ""), (128, 128, ""),
+    (0, 272, "272 bytes at tile+0: the variable has 256 bytes from there, and the others lie"),
+    (240, 32, "32 bytes at tile+240: the variable has 16 bytes"), (256, 64, "")])
+def test_a_copy_that_runs_into_the_next_variable(at: int, size: int, told: str) -> None:
+    """A box larger than its buffer is told where another variable lies behind it."""
+    text = kernel_text(BEHIND.format(at=at, size=size), 1, target="sm_90a", module=(
+        ".shared .align 16 .b8 tile[256];\n.shared .align 16 .b8 next[64];\n"
+        ".shared .align 8 .b64 bar;\n"))
+    done = emulate(text, [np.ones(512, np.uint8)], block=1)
+    words = [f.message for f in done.findings if f.code == "out-of-bounds"]
+    assert len(words) == bool(told)
+    assert told in "".join(words)

@@ -199,7 +199,24 @@ class Issue:
         found = self.machine.space.extent("shared", address, self.row)
         if found is None or found.at < found.low or found.at + size > found.high:
             raise self.outside(what, address, size, "shared memory of a CTA of the cluster")
+        self._keep_within(found, size, what)
         return found
+
+    def _keep_within(self, extent: Extent, size: int, what: str) -> None:
+        """Warn of bytes that begin in one shared variable and run into the next."""
+        if not self.machine.sanitize:
+            return
+        low = self.offset(extent)
+        touched = [(name, start, room) for name, start, room in
+                   self.machine.program.shared_variables
+                   if start < low + size and low < start + room]
+        if len(touched) > 1:
+            (name, start, room), (after, *_) = touched[0], touched[1]
+            rest = start + room - low
+            self.warn(f"{what} of {size} bytes at {name}+{low - start}", f"the variable has {rest} "
+                      f"bytes from there, and the others lie in {after}",
+                      legal=f"{rest} bytes, or a variable of {low - start + size}",
+                      code="out-of-bounds")
 
     def shared_cta(self, extent: Extent) -> int:
         """The resident CTA that owns a place in shared memory."""
@@ -288,9 +305,9 @@ class Issue:
         self.machine.report(code, message, site=self.site, row=self.row, lane=self.lane,
                             fatal=fatal)
 
-    def warn(self, given: str, rule: str, *, legal: str) -> None:
+    def warn(self, given: str, rule: str, *, legal: str, code: str = "illegal-value") -> None:
         """A finding about what the manual leaves undefined and the chip may well do."""
-        self.machine.report("illegal-value", _words(given, rule, legal, f"PTX ISA, {self.name}"),
+        self.machine.report(code, _words(given, rule, legal, f"PTX ISA, {self.name}"),
                             site=self.site, row=self.row, lane=self.lane, severity="warning")
 
 

@@ -165,6 +165,9 @@ class Lowering:
         at = {(f, v.name): o for (f, v), o in zip(static, offsets, strict=True)}
         at |= {(f, v.name): self.dynamic_offset for f, v in dynamic}
         self.shared_in = at
+        #: (name, first byte, bytes) of the static ones, in order of their places.
+        self.shared_variables = tuple(
+            (v.name, o, byte_size(v)) for (_, v), o in zip(static, offsets, strict=True))
         for variable in own:
             self.top.variables[variable.name] = VariableAt("shared", at["", variable.name])
 
@@ -203,6 +206,7 @@ class Lowering:
             required_block=_extent(entry, ".reqntid"), max_block=_extent(entry, ".maxntid"),
             required_cluster=_extent(entry, ".reqnctapercluster"),
             max_cluster=int(dict(entry.attributes).get(".maxclusterrank", 0)),
+            shared_variables=self.shared_variables,
             launch_registers=launch_registers(entry, self.module.target))
 
     def _patched(self, site: Site) -> Site:

@@ -167,5 +167,7 @@ class Program:
     required_cluster: tuple[int, int, int] | None = None
     #: CTAs of a cluster at most (.maxclusterrank), 0 where nothing is said.
     max_cluster: int = 0
+    #: (name, first byte, bytes) of each static shared variable.
+    shared_variables: tuple[tuple[str, int, int], ...] = ()
     #: Registers of a thread at launch where directives fix them, else 0.
     launch_registers: int = 0
