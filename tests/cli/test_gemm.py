@@ -126,3 +126,5 @@ def test_the_error_says_what_is_rounding(mmalab) -> None:
     words = ["gemm", 64, 64, 64, "--no-sanitize"]
     assert "C's rounding to bf16 (8 bits)" in mmalab(*words, "--kernel", "sm90_wgmma").out
     assert "rounding" not in mmalab(*words).out
+    sums = ["--kernel", "sm90_wgmma", "--dtype", "f16", "--accumulate", "f16"]
+    assert "rounding" not in mmalab(*words, *sums).out  # each step rounds, not only C

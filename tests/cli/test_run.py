@@ -73,6 +73,16 @@ def test_finding(mmalab, folder: Path) -> None:
     assert np.load("y.npy").tolist() == list(range(0, 126, 2))
 
 
+def test_addresses_and_masks_are_in_hexadecimal(mmalab, folder: Path) -> None:
+    """In words; numbers of things stay as they are, and so does the JSON."""
+    lines = [line.strip() for line in call(mmalab, size=63).out.splitlines()]
+    assert "lanes: 0x80000000" in lines
+    assert any(line.startswith("address: 0x") for line in lines)
+    assert "size: 4" in lines
+    witness = call(mmalab, "--json", size=63).json["findings"][0]["witness"]
+    assert witness["lanes"] == 0x80000000
+
+
 def test_what_is_not_written_is_seen(mmalab, folder: Path) -> None:
     """Elements that the kernel leaves out stay all ones."""
     assert call(mmalab, n=2).code == 0

@@ -67,6 +67,27 @@ def test_asm_refused(mmalab, kernel: Path) -> None:
 
 
 @pytest.mark.toolkit
+@pytest.mark.parametrize(("instruction", "target", "other"), [
+    ("wgmma.fence.sync.aligned;", "sm_90", "sm_90a"),
+    ("setmaxnreg.inc.sync.aligned.u32 232;", "sm_90", "sm_90a"),
+    ("setmaxnreg.inc.sync.aligned.u32 232;", "sm_100", "sm_100f"),
+])
+def test_asm_names_the_suffix(mmalab, tmp_path: Path, instruction: str, target: str,
+                              other: str) -> None:
+    """What only a suffix of the same chip has is refused with that suffix; other errors are not."""
+    path = tmp_path / "k.ptx"
+    text = (".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k()\n"
+            ".reqntid 128, 1, 1\n{\n    %s\n    ret;\n}\n")
+    path.write_text(text % instruction)
+    answer = mmalab("asm", path, "--target", target)
+    assert answer.code == 2
+    assert f"{other} has the instructions that {target} lacks" in answer.err
+    assert f"legal: --target {other}" in answer.err
+    path.write_text(text % "wgmma.commit.sync.aligned;")
+    assert "lacks" not in mmalab("asm", path, "--target", target).err
+
+
+@pytest.mark.toolkit
 def test_sass_of_a_file(mmalab, kernel: Path, tmp_path: Path) -> None:
     """A saved cubin lists its instructions, and in JSON each has its operands by file."""
     cubin = tmp_path / "k.cubin"

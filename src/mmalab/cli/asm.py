@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mmalab.cli.output import Json, print_json, read_text, say, table
-from mmalab.errors import MmalabError, UsageError
+from mmalab.errors import MmalabError, ToolError, UsageError
 
 __all__ = ["asm"]
 
@@ -62,7 +62,7 @@ def _one(file: Path, text: str, target: str | None, options: dict[str, Any],
          output: Path | None, expected: tuple[str, ...]) -> dict[str, Any]:
     from mmalab.cli.expected import missing
     from mmalab.cli.listing import function_data, resource_data, summary_lines
-    from mmalab.toolchain import assemble, compile_cuda, lowerings
+    from mmalab.toolchain import AssemblyError, assemble, compile_cuda, lowerings
 
     compiler = None
     if file.suffix == ".cu":
@@ -71,7 +71,16 @@ def _one(file: Path, text: str, target: str | None, options: dict[str, Any],
                              legal="--target sm_90a ...")
         compiled = compile_cuda(text, target, toolkit=options["toolkit"])
         text, compiler = compiled.text, compiled.compiler
-    cubin = assemble(text, target, **options)
+    try:
+        cubin = assemble(text, target, **options)
+    except AssemblyError as refused:
+        other = _sibling(text, target)
+        if other is None:
+            raise
+        raise ToolError(refused.given, f"{refused.rule}; {other} has the instructions that "
+                        f"{target or 'its target'} lacks", command=refused.command,
+                        output=refused.output, legal=f"--target {other}: the same chip, and what "
+                        "only it can") from None
     if output is not None:
         cubin.save(output)
     return {
@@ -85,6 +94,25 @@ def _one(file: Path, text: str, target: str | None, options: dict[str, Any],
                      for row in lowerings(cubin)],
         "summary": [line for f in cubin.sass.functions for line in summary_lines(f)],
     }
+
+
+def _sibling(text: str, target: str | None) -> str | None:
+    """The target of the same chip that has the instructions which `target` lacks, if one does."""
+    from mmalab.checker import check
+    from mmalab.isa.targets import TARGETS
+    from mmalab.ptx import parse
+
+    try:
+        module = parse(text)
+        here = TARGETS[target or module.target.split(",")[0].strip()]
+        lacking = {each.name: any(found.code == "target-unsupported"
+                                  for found in check(module, each.name))
+                   for each in TARGETS.values() if each.number == here.number}
+    except (MmalabError, KeyError, AttributeError):
+        return None
+    if not lacking[here.name]:
+        return None
+    return next((name for name, lacks in lacking.items() if not lacks), None)
 
 
 def _print_one(row: dict[str, Any]) -> None:

@@ -230,7 +230,7 @@ def _print(found: dict[str, Any]) -> None:
         say(f"  {counters['instructions']:,} warp instructions, "
             f"{counters['tensor.flops']:,} tensor FLOPs, {counters['shared.wavefronts']:,} shared "
             f"wavefronts (ideal {counters['shared.wavefronts.ideal']:,})")
-    rounded = _ROUNDED.get(found["out"], "")
+    rounded = _ROUNDED.get(found["out"], "") if found["unit"].endswith(".f32") else ""
     say(f"  against FP64: relative RMS {found['relative_rms']:.3e}{rounded}")
     if found["bits_equal"] is not None:
         say("  against the unit's arithmetic: "

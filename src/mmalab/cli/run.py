@@ -71,15 +71,22 @@ def run(
 _SHOWN = 8
 
 
-def _words(value: Any) -> str:
+#: Parts of a witness that are addresses, descriptors or masks of lanes.
+_IN_HEX = frozenset(("address", "descriptor", "fitting", "first", "behind", "lanes", "members",
+                     "executing", "mask", "absent", "metadata"))
+
+
+def _words(value: Any, name: str = "") -> str:
     """A witness's part in one line: an access by its text and place, lists cut short."""
+    if name in _IN_HEX and isinstance(value, int):
+        return f"{value:#x}"
     if isinstance(value, dict):
         if "text" in value:
             lanes = value.get("lanes") or []
             place = [f"line {value.get('line')}", f"CTA {value.get('cta')}",
                      f"warp {value.get('warp')}", f"lanes {_words(lanes)}" if lanes else ""]
             return f"{value['text']} ({', '.join(filter(None, place))})"
-        return ", ".join(f"{name} {_words(item)}" for name, item in value.items())
+        return ", ".join(f"{part} {_words(item, part)}" for part, item in value.items())
     if isinstance(value, (list, tuple)):
         shown = ", ".join(map(_words, value[:4]))
         return f"{shown} and {len(value) - 4} more" if len(value) > 4 else shown
@@ -108,7 +115,7 @@ def _print(done: Any, outputs: list[str], *, strict: bool, sanitized: bool) -> N
     for finding in done.findings[:_SHOWN]:
         say(str(finding))
         if finding.code != "deadlock":  # told below, once
-            say(*(f"    {name}: {_words(value)}"
+            say(*(f"    {name}: {_words(value, name)}"
                   for name, value in (finding.witness or {}).items()))
     more = len(done.findings) - _SHOWN
     if more > 0:
