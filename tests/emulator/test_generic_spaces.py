@@ -181,3 +181,27 @@ def test_a_copy_that_runs_into_the_next_variable(at: int, size: int, told: str) 
     words = [f.message for f in done.findings if f.code == "out-of-bounds"]
     assert len(words) == bool(told)
     assert told in "".join(words)
+
+
+@EXECUTORS
+def test_whose_shared_memory_an_address_is_in(executor: Any) -> None:
+    """Of a peer's shared memory only the cluster's window says yes; getctarank names the peer."""
+    out = np.zeros(2, np.uint32)
+    body = """
+    mov.u32 %r1, %cluster_ctarank; xor.b32 %r2, %r1, 1; mov.u64 %rd1, tile;
+    cvta.shared.u64 %rd1, %rd1; mapa.u64 %rd2, %rd1, %r2; getctarank.u64 %r9, %rd2;
+    shl.b32 %r9, %r9, 16;
+"""
+    for bit, (space, address) in enumerate([
+            ("shared", "%rd1"), ("shared::cta", "%rd1"), ("shared::cluster", "%rd1"),
+            ("shared", "%rd2"), ("shared::cta", "%rd2"), ("shared::cluster", "%rd2"),
+            ("shared::cluster", "%rd40"), ("global", "%rd40"), ("global", "%rd2")]):
+        body += (f"    isspacep.{space} %p1, {address}; selp.u32 %r3, {1 << bit}, 0, %p1;"
+                 " or.b32 %r9, %r9, %r3;\n")
+    body += """
+    mul.wide.u32 %rd5, %r1, 4; add.s64 %rd5, %rd40, %rd5; st.global.u32 [%rd5], %r9; ret;
+"""
+    done = run(body, [out], block=1, grid=2, cluster=2, executor=executor)
+    assert done.findings == []
+    yes = 0b010100111
+    assert out.tolist() == [1 << 16 | yes, yes]

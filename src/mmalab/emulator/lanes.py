@@ -151,10 +151,11 @@ class Lanes:
     def _symbol(self, op: Symbol, bits: int) -> NDArray[Any]:
         words = self._constant(op.word, 64)
         if op.space == "shared" and self.machine.space.cluster_size > 1:
-            words = words + self._own_rank()
+            words = words + self.own_rank()
         return self._narrow(words, bits)
 
-    def _own_rank(self) -> NDArray[np.uint64]:
+    def own_rank(self) -> NDArray[np.uint64]:
+        """The lane's CTA in its cluster, where a shared address has it."""
         rank = self.machine.special("%cluster_ctarank")[self._index].astype(np.uint64)
         return np.asarray(rank << np.uint64(RANK_SHIFT))
 
@@ -166,7 +167,7 @@ class Lanes:
         if op.base is None:
             words = self._constant(op.offset, 64)
             if op.space == "shared" and self.machine.space.cluster_size > 1:
-                words = words + self._own_rank()
+                words = words + self.own_rank()
             return words
         self._check_defined(op.base)
         bits = 32 if op.base.file == "r" else 64

@@ -15,6 +15,7 @@ from mmalab.emulator.memory import (
     LOCAL_TAG,
     OFFSET_MASK,
     PARAM_TAG,
+    RANK_SHIFT,
     SHARED_TAG,
     TAG_SHIFT,
 )
@@ -105,8 +106,15 @@ def _convert_address(lanes: Lanes) -> None:
 
 @executes("isspacep")
 def _is_space(lanes: Lanes) -> None:
-    tags = lanes.read(1) >> np.uint64(TAG_SHIFT)
+    """Shared memory of another CTA of the cluster is .shared::cluster alone: cuda::barrier tells by
+    it whether an arrival is remote."""
+    words = lanes.read(1)
+    tags = words >> np.uint64(TAG_SHIFT)
     space = plain_space(lanes)
+    if space == "shared" and lanes.site.form.modifiers["space"] != "shared::cluster":
+        ranks = words & np.uint64(OFFSET_MASK) & ~np.uint64((1 << RANK_SHIFT) - 1)
+        lanes.write(0, (tags == _WINDOWS[space]) & (ranks == lanes.own_rank()))
+        return
     if space in _WINDOWS:
         lanes.write(0, tags == _WINDOWS[space])
         return
