@@ -228,3 +228,30 @@ def test_coordinates_have_their_own_rules() -> None:
     padded = TensorMap.tiled(A, box=(128, 1), dims=(256, 2), strides=(128,), dtype="b4x16_p64")
     with pytest.raises(UsageError, match="multiple of 128"):
         cut(padded, (64, 0))
+
+
+@pytest.mark.parametrize(("first", "offset", "given"), [
+    (1, 0, "a view that begins 4 bytes into its array"),
+    (2, 4, "a view that begins 8 bytes into its array, offset 4"),
+    (0, 4, "offset 4"),
+])
+def test_a_tensor_that_begins_between_16_bytes(first: int, offset: int, given: str) -> None:
+    """Where a view begins in its array decides, not where the allocator put that array."""
+    array = np.zeros((8, 64), np.float32)
+    with pytest.raises(UsageError) as caught:
+        TensorMap.tiled(array[:, first:], box=(32, 8), dims=(32, 8), strides=(256,), offset=offset)
+    assert caught.value.given == given
+    assert caught.value.rule == "the tensor's first byte is not 16-byte aligned"
+    assert "a multiple of 16 bytes (4 f32)" in str(caught.value)
+    assert TensorMap.tiled(array[:, 4:], box=(32, 8)).dims == (60, 8)
+    assert TensorMap.tiled(array[:, 1:], box=(32, 8), dims=(32, 8), strides=(256,), offset=12)
+
+
+def test_a_view_of_interleaved_slices_begins_at_32_bytes() -> None:
+    """The unit of the address is the map's."""
+    array = np.zeros((1, 4, 8, 8, 16), np.float16)
+    assert TensorMap.tiled(array[:, :, 1:], box=(8, 8, 1, 1), interleave="32B")
+    half = np.zeros((1, 4, 8, 8, 24), np.float16)[..., 8:]
+    with pytest.raises(UsageError, match="32"):
+        TensorMap.tiled(half, box=(8, 8, 1, 1), interleave="32B", dims=(8, 8, 4, 1),
+                        strides=(32, 384, 3072))

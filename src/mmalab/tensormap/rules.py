@@ -15,7 +15,8 @@ from mmalab.tensormap.elements import swizzle
 if TYPE_CHECKING:
     from mmalab.tensormap.tensor_map import TensorMap
 
-__all__ = ["FILLS", "INTERLEAVES", "L2_PROMOTIONS", "check_address", "check_map", "check_span"]
+__all__ = ["FILLS", "INTERLEAVES", "L2_PROMOTIONS", "check_address", "check_map", "check_span",
+           "check_view"]
 
 INTERLEAVES = ("none", "16B", "32B")
 L2_PROMOTIONS = ("none", "64B", "128B", "256B")
@@ -62,6 +63,26 @@ def check_address(made: TensorMap, address: int) -> None:
     if address >= _MAX_ADDRESS:
         raise UsageError(f"a tensor at address {address:#x}", "is beyond 57 bits",
                          legal=f"0 to {_MAX_ADDRESS - unit:#x}", where=_TILED)
+
+
+def check_view(made: TensorMap, ahead: int) -> None:
+    """The tensor begins at a multiple of its unit, in memory that begins at one.
+
+    `ahead` is how far into that memory the array begins: 0, or more for a view of another array.
+
+    Raises:
+        UsageError: it does not.
+    """
+    unit = _unit(made)
+    if (ahead + made.offset) % unit == 0:
+        return
+    given = f"offset {made.offset}" if not ahead else (
+        f"a view that begins {ahead} bytes into its array"
+        + (f", offset {made.offset}" if made.offset else ""))
+    each = unit * 8 // made.element.bits
+    raise UsageError(given, f"the tensor's first byte is not {unit}-byte aligned",
+                     legal=[f"a multiple of {unit} bytes ({each} {made.dtype})",
+                            *(["a copy of the view"] if ahead else [])], where=_TILED)
 
 
 def check_span(made: TensorMap, size: int) -> None:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from mmalab.errors import UsageError
 from mmalab.tensormap.elements import Element, SwizzleMode, element, element_of, swizzle
 from mmalab.tensormap.encoding import decode, encode
-from mmalab.tensormap.rules import check_address, check_map, check_span
+from mmalab.tensormap.rules import check_address, check_map, check_span, check_view
 
 __all__ = ["Im2col", "TensorMap"]
 
@@ -208,9 +208,18 @@ class TensorMap:
 
 def _checked(made: TensorMap) -> TensorMap:
     check_map(made)
-    if made.buffer is not None:
+    if made.array is not None and made.buffer is not None:
+        check_view(made, _ahead(made.array))
         check_span(made, made.buffer.nbytes)
     return made
+
+
+def _ahead(array: NDArray[Any]) -> int:
+    """Bytes of the memory that a view looks into, before its own first byte."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    return int(np.lib.array_utils.byte_bounds(array)[0] - np.lib.array_utils.byte_bounds(owner)[0])
 
 
 # --- from the caller's arguments ------------------------------------------------------------------
