@@ -29,6 +29,7 @@ FITS = [
     ["decode", "--rows", "8", "--target", "sm_100a", "--n", "4096", "--k", "4096", "--curve"],
     ["decode", "--rows", "2", "--speculative", "4", "--experts", "3,0,17", "--target", "sm_90a"],
     ["tiles", "--gemm", "4096x4096x4096"],
+    ["tiles", "--gemm", "4096x4096x4096", "--target", "sm_100a"],
     ["tiles", "--gemm", "8192x8192x8192", "--dtype", "e4m3", "--on", "B200", "--cluster", "2x1"],
     ["chips"], ["chips", "B200"],
 ]
