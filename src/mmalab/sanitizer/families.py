@@ -44,7 +44,7 @@ def folded(findings: Sequence[Finding]) -> list[Finding]:
 def _kind(finding: Finding) -> tuple[Any, ...]:
     witness = finding.witness or {}
     if "family" in witness:
-        return finding.code, finding.severity, witness["family"]
+        return finding.code, witness["family"]
     if _lines(finding) is None:
         words = _LINES.sub("line", finding.message) if "count" in witness else finding.message
         return (finding.code, finding.severity, words, finding.where.line is None)
@@ -68,7 +68,7 @@ def _families(findings: Sequence[Finding], members: list[int]) -> Iterable[list[
     ends: dict[int, tuple[End, End]] = {}
     for index in members:
         lines = _lines(findings[index])
-        if lines is None:
+        if lines is None or "family" in (findings[index].witness or {}):
             yield members
             return
         ends[index] = ((0, lines[0]), (1, lines[1]))
@@ -108,7 +108,7 @@ def _after_the_last(first: Finding, others: list[Finding], words: str) -> str:
 def _where(first: Finding, others: list[Finding]) -> str:
     """The places of the others in words: the end that differs from the first's."""
     own = _lines(first)
-    if own is None:
+    if own is None or "family" in (first.witness or {}):
         return _listed("at", [other.where.line for other in others])
     pairs = [_lines(other) or own for other in others]
     if all(earlier == own[0] for earlier, _ in pairs):

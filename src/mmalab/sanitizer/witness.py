@@ -44,6 +44,9 @@ from mmalab.sanitizer.world import World
 
 __all__ = ["Judge"]
 
+#: Addresses of one buffer share what is above.
+_BUFFER = 40
+
 
 class Judge:
     """Names unordered pairs and reports them."""
@@ -224,11 +227,14 @@ class Judge:
             benign = bool(touch.write and earlier.write and pair.same_value
                       and not touch.strength and not earlier.strength)
             same_cta = earlier.cta == touch.clock.cta
+            missing = ("both write the same value, without any order" if benign
+                       else "no order between the two accesses")
+            if self._repeated(pair, earlier):
+                missing += ": both CTAs execute this store"
             return Verdict(
-                "data-race", "warning" if benign else "error", "nothing",
-                "both write the same value, without any order" if benign
-                else "no order between the two accesses",
-                f"bar.sync {_between(first, last)}" if same_cta
+                "data-race", "warning" if benign else "error", "nothing", missing,
+                self._apart(pair, earlier) if self._repeated(pair, earlier)
+                else f"bar.sync {_between(first, last)}" if same_cta
                 else "a flag: release at .gpu scope by one thread, acquire by the other")
         same_warp = (earlier.warp, earlier.home) == (touch.clock.warp, touch.clock.cta)
         published = self.published(earlier.cta, earlier.row, pair.lane, earlier.clock)
@@ -247,6 +253,22 @@ class Judge:
             f"bar.warp.sync on both paths, {_between(first, last)}" if same_warp
             else f"bar.sync {_between(first, last)}" if earlier.home == touch.clock.cta
             else f"barrier.cluster.arrive and wait {_between(first, last)}")
+
+    def _repeated(self, pair: Pair, earlier: Earlier) -> bool:
+        """Whether two CTAs store the same bytes with the same instruction."""
+        touch = pair.touch
+        return bool(touch.space == "global" and touch.write and earlier.write
+                    and earlier.site == touch.site and earlier.home != touch.clock.cta
+                    and touch.kind == AgentKind.THREAD == earlier.kind)
+
+    def _apart(self, pair: Pair, earlier: Earlier) -> str:
+        world = self._world
+        places = zip("xyz", world.place(earlier.home), world.place(pair.touch.clock.cta),
+                     strict=True)
+        axes = [f"%ctaid.{axis}" for axis, one, other in places if one != other]
+        return (f"an address that depends on {' and '.join(axes)} (the grid is "
+                f"{' x '.join(map(str, world.grid))}), a smaller grid, or one CTA alone to store; "
+                "if they take turns, a flag: release at .gpu scope by one, acquire by the other")
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -283,6 +305,8 @@ class Judge:
                 "space": touch.space, "bytes": span,
             },
             "holds": verdict.holds, "missing": verdict.missing, "repair": verdict.repair,
+            **({"family": f"stores that CTAs repeat, {pair.address >> _BUFFER:#x}"}
+               if verdict.code == "data-race" and self._repeated(pair, earlier) else {}),
         }
 
 
