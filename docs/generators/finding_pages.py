@@ -30,6 +30,20 @@ were run when this page was built. A line that begins with `-` is in the broken 
 that begins with `+` in the clean one; line numbers are those of the file. A code without an example
 has none in those sets yet."""
 
+#: What is right although it looks like a fault, by the code under which a reader looks for it.
+_REMARKS = {
+    "mbarrier-init-order": """No finding: `mbarrier.init` without a fence before a copy of the same
+CTA. The PTX ISA says of `cp.async.bulk`, `cp.async.bulk.tensor` and `tcgen05.commit` that they
+access their mbarrier operand through the generic proxy, so that what orders the threads orders the
+copy: the same thread's program order, or `bar.sync` for the others. `fence.proxy.async` after it
+does no harm and is customary. Other CTAs of the cluster, and copies that signal their mbarriers,
+need the initialisation at cluster scope: `fence.mbarrier_init.release.cluster` before a cluster
+barrier (which may be relaxed then), or a releasing cluster barrier.""",
+    "descriptor-mismatch": """A warning, because the hardware reads such an operand as it is told:
+8 rows of A may be meant for all 64. Where N is 8, nothing reads the stride between groups of 8
+rows.""",
+}
+
 
 @functools.cache
 def groups() -> dict[str, list[str]]:
@@ -51,6 +65,7 @@ def pages() -> dict[str, str]:
         parts.append(f"## {heading if heading in _NAMES else heading.capitalize()}")
         for code in codes:
             parts += [f"### {code}", f"{CODES[code][0].upper()}{CODES[code][1:]}.",
+                      *([_REMARKS[code].replace("\n", " ")] if code in _REMARKS else []),
                       *_example(code)]
     return {"findings.md": "\n\n".join(parts) + "\n"}
 

@@ -186,6 +186,18 @@ def test_a_copy_on_no_mbarrier():
     assert s.codes() == ["mbarrier-uninitialised"]
 
 
+@pytest.mark.parametrize("warp", [0, 1])
+def test_a_copy_needs_no_fence_after_the_initialisation(warp):
+    """It signals through the generic proxy: program order does, or a barrier of the CTA."""
+    s = Scenario()
+    s.mbarrier("init", 0, mask=1)
+    if warp:
+        s.barrier(0, 1)
+    s.expect(warp)
+    s.bulk_load(warp)
+    assert s.codes() == []
+
+
 def test_a_copy_needs_the_initialisation_in_order():
     """Its issuer is another warp, without a barrier after mbarrier.init."""
     s = Scenario()
