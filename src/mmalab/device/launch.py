@@ -91,7 +91,8 @@ def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | N
             held.bring_back(_inputs(own, args))
         except (DriverError, Hung) as failed:
             if not refused(failed):
-                device.lost = device.lost or f"kernel {loaded.signature.entry} ended with {failed.rule}"
+                device.lost = device.lost or (
+                    f"kernel {loaded.signature.entry} ended with {failed.rule}")
             raise fault(failed, f"{device.name} ({device.chip})", loaded.signature, loaded.shape,
                         loaded.text, values) from failed
     return Launch(loaded.signature.entry, device.name, loaded.target, loaded.compiler,
