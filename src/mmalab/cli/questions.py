@@ -44,7 +44,7 @@ _ALLOC = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"
 
 QUESTIONS: tuple[Question, ...] = tuple(Question(*row) for row in (
     # the machine, the project
-    ("Does everything work here: what does this package do, in one go?", "tour",
+    ("What does this package do, in one go, on this machine?", "tour",
      "start begin demo try overview first"),
     ("What is installed and usable here: assemblers, GPU, cache?", "doctor",
      "missing install toolkit ptxas cuda driver version problem"),
@@ -52,7 +52,7 @@ QUESTIONS: tuple[Question, ...] = tuple(Question(*row) for row in (
      "forms wgmma.mma_async e4m3", "chip list supported available shapes types sparse"),
     # chips, suffixes, versions
     ("Why does it not build for my chip (RTX 50, B200), and what replaces it?",
-     f"legal {_WGMMA} --target sm_120a"),
+     f"legal {_WGMMA} --target sm_120a", "supported instruction exist wgmma tcgen05 blackwell"),
     ("Do I need the a or f suffix (sm_90a, sm_120f)?",
      "legal setmaxnreg.inc.sync.aligned.u32 --target sm_90"),
     ("Is there a transposed or row-major form for FP8 or int8, or bf16 sums?",
@@ -65,7 +65,8 @@ QUESTIONS: tuple[Question, ...] = tuple(Question(*row) for row in (
      "atlas sm_120f --what toolkits --toolkit 12.8"),
     ("Which preprocessor macro tells sm_120 from sm_120a?", "atlas --what macros"),
     ("What does a message of ptxas mean (C7511, C7517, serialized wgmma)?",
-     "atlas --what messages 'wgmma.wait_group is injected in around line 9 by compiler'"),
+     "atlas --what messages 'wgmma.wait_group is injected in around line 9 by compiler'",
+     "warning info c7508 c7509 c7510 c7514 performance"),
     # what the compiler made
     ("Is the tensor instruction in there, or a fallback, a trap, an emulation?",
      "asm kernel.ptx --expect HGMMA", "hgmma hmma imma qmma"),
@@ -84,9 +85,9 @@ QUESTIONS: tuple[Question, ...] = tuple(Question(*row) for row in (
     ("Where does element (row, column) of D live in wgmma's registers: which thread, which lane?",
      f"layout {_WIDE} -D --at 9,5", "accumulator fragment warpgroup position hold output tile"),
     ("What does a thread hold of D after wgmma?", f"layout {_WIDE} -D --lane 5",
-     "accumulator fragment register own lane elements"),
+     "accumulator fragment register lane elements"),
     ("How is an instruction written: operands, registers, fragments, targets?",
-     f"explain {_BF16}"),
+     f"explain {_BF16}", "wgmma mma tcgen05 syntax immediates mean"),
     ("What are LBO and SBO of a matrix descriptor, and the step along K?",
      "descriptor smem --encode start=0x400 swizzle=128B --tile 64,64"),
     ("Which N or tile fits which swizzle (N = 8, 24, 40)?",
@@ -112,7 +113,7 @@ QUESTIONS: tuple[Question, ...] = tuple(Question(*row) for row in (
      "banks --rows 8 --columns 4 --access 4 --pitch 144"),
     # order
     ("Why does my kernel hang (deadlock, mbarrier, parity, expect_tx)?", "run kernel.ptx",
-     "stuck wait never ends timeout barrier phase"),
+     "stuck wait never ends timeout barrier phase own execute emulate"),
     ("Is there a race: a missing fence, wait, commit or barrier (TMA, wgmma, cp.async)?",
      "run kernel.ptx --schedule lazy", "correct wrong result order sanitizer forgotten sync"),
     ("Is anything wrong in the text: types, alignment, column counts, unchecked waits?",
@@ -123,9 +124,9 @@ QUESTIONS: tuple[Question, ...] = tuple(Question(*row) for row in (
     # our products
     ("Is a Hopper GEMM right: TMA, wgmma, clusters, on a CPU?",
      "gemm 256 256 128 --kernel sm90_wgmma", "matmul matrix product run emulate sanitize"),
-    ("What does our GEMM do for a size: which tile, stages, copy, registers (K = 1000, K = 4092)?",
+    ("What does our GEMM do for a size: which tile, which copy (K = 1000, K = 4092)?",
      "gemm 4096 4096 4092 --kernel sm90_wgmma --dry-run",
-     "plan kernel choose unaligned odd pitch rows shifted cluster dry run"),
+     "plan kernel choose unaligned odd pitch rows shifted cluster stages registers work"),
     ("What would the benchmark measure, and how long does it take?",
      "bench gemm 4096 4096 4096 --dry-run",
      "bench time duration cublas cublaslt dry run seconds gpu"),
@@ -157,7 +158,7 @@ QUESTIONS: tuple[Question, ...] = tuple(Question(*row) for row in (
     ("How many CTAs fit on an SM, would the launch be refused?",
      "plan occupancy --registers 128 --shared 65536 --threads 256 --target sm_90a"),
     ("Is this benchmark figure possible, what share of the peak is it?",
-     "plan rates --measured 518.6 --dtype f16 --on H100"),
+     "plan rates --measured 518.6 --dtype f16 --on H100", "tflops roofline data sheet"),
     ("What does a tensor pipe counter have to show?",
      "plan rates --on H200 --dtype bf16 --issued 1000,524288"),
     ("Is a small batch bound by memory, does L2 flatter it, when is FP8 faster?",
@@ -180,9 +181,9 @@ def epilog(verb: str) -> str:
 
 #: Words that say nothing about what is asked.
 _EMPTY = frozenset(re.findall(r"\w+", """
-    a an and any are as at be but by can did do does for from go has have how i if in into is it its
-    me my mmalab no not of on one or our so take that the their them there these they this to use
-    want we what when where which who why will with would you your"""))
+    a an and any are as at be but by can did do does for from go has have help how i if in into is
+    it its me my mmalab no not of on one or our so take that the their them there these they this to
+    use want we what when where which who why will with would you your"""))
 _ENDINGS = ("ations", "ation", "ators", "ator", "ates", "ate", "ing", "ed", "es", "s", "e")
 #: What a word tells: of the question, of those that stand for it, of the command.
 _OF_QUESTION, _OF_ALSO, _OF_COMMAND = 1.0, 0.8, 0.5
@@ -199,8 +200,10 @@ def _root(word: str) -> str:
 
 
 def _roots(text: str) -> set[str]:
-    """The words of a text that tell something; of a number in hexadecimal that it is one."""
-    words = re.findall(r"0x|[a-z0-9_]+", re.sub(r"0x[0-9a-f.]+", "0x ", text.lower()))
+    """The words of a text that tell something; of a number in hexadecimal that it is one, and a
+    chip without its suffix too."""
+    text = re.sub(r"0x[0-9a-f.]+", "0x ", text.lower())
+    words = re.findall(r"0x|[a-z0-9_]+", re.sub(r"\b(sm_\d+)[af]\b", r"\g<0> \1", text))
     return {_root(word) for word in words if len(word) > 1 and word not in _EMPTY}
 
 
