@@ -109,7 +109,7 @@ def _print_end(stops: list[Stop]) -> None:
     words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     total = sum(stop.seconds for stop in stops)
     Console(highlight=False).print(f"{len(stops)} steps: {words}; {total:.1f} s", "",
-                                   *_next_steps(), sep="\n", markup=False)
+                                   *_next_steps(), sep="\n", markup=False, soft_wrap=True)
 
 
 def _next_steps() -> list[str]:
