@@ -100,7 +100,7 @@ def test_no_schedule_of_the_copies_changes_large_tiles(choice, schedule):
 @pytest.mark.parametrize("schedule", ["eager", "lazy", 7, 8])
 def test_no_schedule_changes_tiles_that_blocks_share(schedule):
     """Sums handed over from block to block: each waits for what it goes on with."""
-    kernel = gemm(200, 200, 320, tile=(128, 128), copy="tma", waves="even", sms=3)
+    kernel = gemm(136, 328, 320, tile=(128, 128), copy="tma", waves="even", sms=2)
     assert kernel.facts["waves"] == "even"
     run = emulated(kernel, "sm_90", schedule=schedule)
     assert run.findings == []
