@@ -220,6 +220,11 @@ class Span:
     proxy: Literal["async", "generic", "tensormap"] = "async"
     #: How the bytes lie: ``none``, ``32B``, ``64B``, ``128B`` ...; empty where it does not matter.
     swizzle: str = ""
+    #: The box of a tensor copy: where it begins in shared memory, its size, and the bytes from one
+    #: row to the next, then from one step of each further dimension to the next.
+    box: tuple[int, ...] = ()
+    #: An operand of wgmma: bytes from each group of 8 rows to the next, and one address of each.
+    groups: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

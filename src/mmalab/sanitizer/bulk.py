@@ -119,7 +119,7 @@ class BulkRule:
             self._world.clock(event.cta, event.warp), event.lane, doer.agent, doer.epoch,
             event.site, span.space, span.kind != "read", starts, span.size,
             strength=1 + Level.GPU if span.kind == "atomic" else 0, proxy=_PROXIES[span.proxy],
-            swizzle=self._sweeps.layout(span.swizzle)),
+            swizzle=self._sweeps.layout(span.swizzle, span.box)),
             self._world.cta(span.owner).shared if shared else None)
 
     def _remote(self, event: Async, owner: int) -> None:

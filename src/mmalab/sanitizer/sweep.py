@@ -34,6 +34,8 @@ __all__ = ["Looked", "Sweeps"]
 
 #: Sets of stamps that are remembered for each warp.
 _REMEMBERED = 64
+#: Bits of a layout's number that say the swizzle.
+_SWIZZLES = 8
 
 
 class Looked(NamedTuple):
@@ -51,17 +53,30 @@ class Sweeps:
         self._world = world
         self._judge = judge
         self._layouts = [""]
+        self._boxes: dict[tuple[int, ...], int] = {(): 0}
         #: Stamps that a clock has in order, by (lane, fence, stamps): clocks only grow, and the
         #: products of one slice of K ask the same.
         self._ordered: dict[WarpClock, set[tuple[int, int, bytes]]] = {}
         #: Which writes (CTA, row, lane, clock) [n] to a tensor map its user may rely on.
         self.map_known: Callable[..., NDArray[np.bool_]] = _none_known
 
-    def layout(self, swizzle: str) -> int:
-        """A number for the way that bytes lie; 0: not known."""
+    def layout(self, swizzle: str, box: tuple[int, ...] = ()) -> int:
+        """A number for the way that bytes lie, with the box that they are part of; 0: not known."""
         if swizzle not in self._layouts:
             self._layouts.append(swizzle)
-        return self._layouts.index(swizzle)
+        return self._layouts.index(swizzle) | self._boxes.setdefault(
+            box, len(self._boxes)) << _SWIZZLES
+
+    def boxes(self, cells: NDArray[np.int64], page: Page) -> tuple[tuple[int, int], ...]:
+        """Who wrote the cells, and in which box: (site, number of the box) of each, 0 for none."""
+        stamps = page.writes.take(cells, mode="clip") >> 5
+        table = self._world.ledger.table
+        return tuple(zip(table[Column.SITE].take(stamps).tolist(),
+                         (table[Column.SWIZZLE].take(stamps) >> _SWIZZLES).tolist(), strict=True))
+
+    def box(self, number: int) -> tuple[int, ...]:
+        """The box of a number."""
+        return next(box for box, known in self._boxes.items() if known == number)
 
     def sweep(self, sweep: Sweep, page: Page | None = None) -> list[Looked]:
         """Check and enter. `page` is the shared page, None for global memory."""
@@ -161,11 +176,13 @@ class Sweeps:
     def _compare_layouts(self, sweep: Sweep, written: NDArray[np.int64],
                          records: NDArray[np.int32]) -> None:
         """The bytes were last written by a tensor copy in another swizzle than the reader's."""
+        written = written & (1 << _SWIZZLES) - 1
         for record in records[(written != 0) & (written != sweep.swizzle)].tolist():
             world = self._world
             writer = int(world.ledger.table[Column.SITE, record])
             modes = [self._layouts[code] for code in (
-                int(world.ledger.table[Column.SWIZZLE, record]), sweep.swizzle)]
+                int(world.ledger.table[Column.SWIZZLE, record]) & (1 << _SWIZZLES) - 1,
+                sweep.swizzle)]
             world.report(
                 "swizzle-mismatch", "error",
                 f"{world.named(sweep.site)} reads shared memory with swizzle {modes[1]}, but "

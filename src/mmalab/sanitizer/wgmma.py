@@ -36,6 +36,7 @@ from mmalab.sanitizer.gathering import Gathering
 from mmalab.sanitizer.groups import Groups
 from mmalab.sanitizer.lanes import WarpClock
 from mmalab.sanitizer.sweep import Looked, Sweeps
+from mmalab.sanitizer.tiles import TileRule
 from mmalab.sanitizer.touch import Sweep
 from mmalab.sanitizer.world import World
 
@@ -116,6 +117,7 @@ class WgmmaRule:
         self._sweeps = sweeps
         self._agents = agents
         self._groups = groups
+        self._tiles = TileRule(world, sweeps)
         self._files: dict[tuple[int, int], _File] = {}
         self._products: dict[tuple[int, int], _Product] = {}
         #: (CTA, warpgroup) -> epoch -> the order in time of the warps that issued it.
@@ -137,6 +139,8 @@ class WgmmaRule:
         product = self._products.get(group)
         if product is None or product.index != event.index or not product.reads(event):
             product = self._products[group] = _Product(event.index, event.reads)
+            for span in event.reads:
+                self._tiles.check(event, span, self._world.cta(event.cta).shared)
         for lane in _observers(clock):
             for number, span in enumerate(event.reads):
                 sweep = Sweep(

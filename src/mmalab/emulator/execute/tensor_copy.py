@@ -384,4 +384,15 @@ def _shared_span(issue: Issue, place: Extent, how: Arrangement, made: TensorMap,
         starts, size = np.array([start]), how.bytes
     else:
         starts, size = start + how.starts(), how.used
-    return Span("shared", owner, kind, starts, size, "async", made.swizzle)  # type: ignore[arg-type]
+    return Span("shared", owner, kind, starts, size, "async",  # type: ignore[arg-type]
+                made.swizzle, _pitches(made, start, how))
+
+
+def _pitches(made: TensorMap, start: int, how: Arrangement) -> tuple[int, ...]:
+    """How a box lies, if its rows follow each other."""
+    if made.im2col_box is not None or made.slice_bytes or not how.dense:
+        return ()
+    steps = [how.bytes // prod(made.counts[1:])]
+    for count in made.counts[1:-1]:
+        steps.append(steps[-1] * count)
+    return start, how.bytes, *steps

@@ -30,6 +30,8 @@ __all__ = ["SharedOperand", "from_slots", "shared_operand", "to_slots"]
 #: Swizzles repeat after so many bytes.
 _PATTERN = 1024
 _CHUNK = 16
+#: Rows of a swizzle's pattern.
+_GROUP = 8
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class SharedOperand:
     type: str
     major: str
     swizzle: str
+    #: The descriptor's stride between groups of 8 rows (K-major).
+    step: int = 0
 
     @cached_property
     def extent(self) -> tuple[int, int]:
@@ -79,7 +83,19 @@ class SharedOperand:
     def span(self, owner: int, base: int) -> Span:
         """The bytes that the operand is read from."""
         starts, size = self.runs
-        return Span("shared", owner, "read", starts + base, size, swizzle=self.swizzle)
+        return Span("shared", owner, "read", starts + base, size, swizzle=self.swizzle,
+                    groups=self._grouped(base))
+
+    def _grouped(self, base: int) -> tuple[int, ...]:
+        """The step between groups of 8 rows, and where each group's first chunk lies."""
+        if self.major != "K" or self.swizzle == "none" or len(self.chunks) <= _GROUP:
+            return ()
+        return self.step, *(at + base for at in self._firsts)
+
+    @cached_property
+    def _firsts(self) -> list[int]:
+        firsts: list[int] = self.chunks[::_GROUP, 0].tolist()
+        return firsts
 
     def fetch(self, data: NDArray[np.uint8], base: int) -> Words:
         """The elements as words, [mn, k]; `base` is a byte offset into `data`."""
@@ -106,7 +122,8 @@ class SharedOperand:
 def _relative(word: int, mn: int, k: int, type_: str, major: str) -> SharedOperand:
     one = WGMMA.read(word)
     bits = formats.get(type_).bits
-    return SharedOperand(chunk_addresses(one, mn, k, bits, major), mn, type_, major, one.swizzle)
+    return SharedOperand(chunk_addresses(one, mn, k, bits, major), mn, type_, major, one.swizzle,
+                         one.sbo)
 
 
 def shared_operand(word: int, mn: int, k: int, type_: str, major: str) -> tuple[SharedOperand, int]:
