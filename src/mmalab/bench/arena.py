@@ -132,8 +132,9 @@ class Arena:
         return whole[:, : p.n]
 
     def free(self) -> None:
-        """Give the memory back; after a fault the driver has taken it already."""
-        for address in self._held:
+        """Give the memory back; after a fault the driver has taken it already, and after a hang it
+        would wait for the kernel."""
+        for address in self._held if not self.gpu.lost else ():
             self.gpu.driver.cuMemFree(address)
         self._held.clear()
 

@@ -45,8 +45,9 @@ class _List:
     #: How many entries each warp has executed, and with how many it ended.
     places: dict[int, int] = field(default_factory=dict)
     ended: dict[int, int] = field(default_factory=dict)
-    #: Each warp's last setmaxnreg: how many it has executed, its epoch, the site.
-    registers: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    #: Each warp's last setmaxnreg: how many it has executed, its epoch, the site, the
+    #: registers asked for.
+    registers: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
     broken: bool = False
 
     def enter(self, warp: int, site: int) -> _Done:
@@ -92,15 +93,17 @@ class WarpgroupRule:
         if group is None:
             return
         clock = self._world.clock(event.cta, event.warp)
-        count = group.registers.get(event.warp, (0, 0, 0))[0]
-        for warp, (others, epoch, site) in group.registers.items():
+        count, _, _, held = group.registers.get(event.warp, (0, 0, 0, 0))
+        for warp, (others, epoch, site, _) in group.registers.items():
+            if event.count == held:  # no register changes hands
+                break
             if warp != event.warp and others >= count > 0 and not group.broken:
                 lane = int(lanes_of(event.mask)[0])
                 known = clock.covers(EXECUTION, np.array([lane]), None, np.array([warp]),
                                      np.array([lane]), np.array([epoch]))
                 if others == count and not known.all():
                     self._unsynchronised(event, group, warp, site)
-        group.registers[event.warp] = count + 1, clock.now, event.site
+        group.registers[event.warp] = count + 1, clock.now, event.site, event.count
 
     def exit(self, cta: int, warp: int) -> None:
         """All lanes of a warp have ended."""
