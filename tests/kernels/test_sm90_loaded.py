@@ -28,6 +28,7 @@ def loaded(m: int, n: int, k: int, dtype: str = "bf16", **plan: Any) -> Any:
     ((264, 96, 127), {"tile": (256, 96), "sms": 1}),         # eight: two in each block
     ((264, 128, 190), {"tile": (256, 64), "cluster": (1, 2), "sms": 2, "store": "direct"}),
     ((136, 64, 129), {"tile": (128, 32)}),                   # a slice that nobody multiplies
+    ((264, 64, 57), {"tile": (128, 32), "sms": 1}),          # ends where what travels ends
     ((136, 96, 138), {"dtype": "s8", "tile": (128, 32)}),
     ((136, 96, 35), {"dtype": "tf32"}),
 ])

@@ -34,6 +34,7 @@ def shifted(m: int, n: int, k: int, dtype: str = "bf16", *, promote: int | None 
     ((136, 96, 125), {"store": "staged"}),               # 10,
     ((136, 96, 127), {"store": "permuted"}),             # 14
     ((136, 96, 129), {"sms": 1}),           # 2, and a slice that nobody multiplies
+    ((264, 96, 57), {"tile": (128, 32), "sms": 1}),      # ends where the slices that travel end
     ((136, 104, 138), {"dtype": "s8"}),
     ((136, 96, 35), {"dtype": "tf32"}),
     ((136, 96, 264), {"dtype": "e4m3", "promote": 128}),

@@ -182,11 +182,13 @@ class Loaded(Mainloop):
             at = step * _STEP + half * _HALF
             first = self._address(block, at, at_slice)
             second = None if self.odd is None else self._address(block, at + 4, at_slice)
-            inside = None
-            if last:
-                inside = b.setp("lt", "u32", b.add("u32", self.quad, at), self.problem.last_bytes)
+            inside = more = None
+            if last:  # the word behind the last value may be one that nobody waits for
+                byte, left = b.add("u32", self.quad, at), self.problem.last_bytes
+                inside = b.setp("lt", "u32", byte, left)
+                more = b.setp("lt", "u32", byte, max(left - 2, 0))
             for row in (0, 1):
-                self._word(registers[2 * half + row], first, second, row * _EIGHT, inside)
+                self._word(registers[2 * half + row], first, second, row * _EIGHT, inside, more)
             if last:
                 self._cut(registers[2 * half : 2 * half + 2], at)
 
@@ -198,7 +200,7 @@ class Loaded(Mainloop):
         return b.xor("b32", b.add("u32", b.add("u32", stage, block.place), at), self.turned)
 
     def _word(self, into: Register, first: Register, second: Register | None,
-              offset: int, inside: Register | None) -> None:
+              offset: int, inside: Register | None, more: Register | None) -> None:
         b = self.b
         if inside is None:
             b.ld("shared.b32", b.at(first, offset), out=into)
@@ -209,7 +211,7 @@ class Loaded(Mainloop):
         if second is None or self.odd is None:
             return
         word = b.mov("b32", 0)
-        needed = self.odd if inside is None else b.and_("pred", self.odd, inside)
+        needed = self.odd if more is None else b.and_("pred", self.odd, more)
         with b.guard(needed):
             b.ld("shared.b32", b.at(second, offset), out=word)
         b.prmt("b32", into, word, self.selector, out=into)

@@ -234,6 +234,7 @@ class Shift:
         b, problem, at = self.b, self.problem, self.at[4]
         left = problem.last_bytes
         inside = b.setp("lt", "u32", at, left)
+        more = b.setp("lt", "u32", at, max(left - 2, 0))
         mask = b.selp("b32", (1 << 8 * (left % 4)) - 1, -1,
                       b.setp("eq", "u32", at, left & ~3)) if left % 4 else None
         for part in self.parts:
@@ -244,7 +245,7 @@ class Shift:
                     held = []
                     for lines in every[start : start + self.batch]:
                         base = self._bases(lines, first, behind)
-                        word = base.read(b, 0, inside)
+                        word = base.read(b, 0, inside, more)
                         held.append((base, word if mask is None else b.and_("b32", word, mask)))
                     b.emit("bar.warp.sync", -1)
                     for base, word in held:
@@ -263,12 +264,15 @@ class _Bases:
     source: Register
     behind: Register | None
 
-    def read(self, b: KernelBuilder, offset: int, valid: Register | None) -> Register:
-        """A unit, 0 where it is not `valid`."""
+    def read(self, b: KernelBuilder, offset: int, valid: Register | None,
+             more: Register | None = None) -> Register:
+        """A unit, 0 where it is not `valid`; its second half word 0 where there is no `more`: the
+        word behind the last value may be one that nobody waits for."""
         unit = self._load(b, self.source, offset, valid)
         if self.behind is None:
             return unit
-        joined: Register = b.prmt("b32", unit, self._load(b, self.behind, offset, valid), _HALVES)
+        joined: Register = b.prmt("b32", unit, self._load(b, self.behind, offset,
+                                                            more or valid), _HALVES)
         return joined
 
     def _load(self, b: KernelBuilder, source: Register, offset: int,
