@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from hopper import multiplied
-from products import arguments
+from hopper import found_in, multiplied, right_and_clean
 
 import mmalab
 from mmalab.errors import UsageError
@@ -34,11 +31,7 @@ def loaded(m: int, n: int, k: int, dtype: str = "bf16", **plan: Any) -> Any:
 ])
 def test_result_is_the_reference_bit_for_bit(sizes, choices):
     """Every alignment of even rows; nothing for sanitizer or checker to find."""
-    kernel = loaded(*sizes, **choices)
-    run = multiplied(kernel)
-    assert run.findings == []
-    assert set(run.fidelity.values()) == {"exact"}
-    assert list(mmalab.check(kernel)) == []
+    right_and_clean(loaded(*sizes, **choices), "shifted")
 
 
 @pytest.mark.parametrize("schedule", ["lazy", 5])
@@ -61,11 +54,7 @@ def test_specials_behind_a_row_do_not_reach_its_sums():
 ])
 def test_every_wait_is_needed(old, new, codes):
     """Registers of A under way, and loads that TMA may overtake."""
-    kernel = loaded(136, 96, 252, store="direct", sms=1)
-    text, count = re.subn(old, new, kernel.ptx)
-    assert count
-    run = mmalab.emulate(replace(kernel, ptx=text), arguments(kernel), target="sm_90a")
-    assert codes <= {finding.code for finding in run.findings}
+    assert codes <= found_in(loaded(136, 96, 252, store="direct", sms=1), old, new)
 
 
 @pytest.mark.toolkit

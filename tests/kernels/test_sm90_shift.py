@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from hopper import multiplied
-from products import arguments
+from hopper import found_in, multiplied, right_and_clean
 
-import mmalab
 from mmalab.errors import UsageError
 from mmalab.kernels.sm90_wgmma import Plan, gemm
 
@@ -43,12 +39,7 @@ def shifted(m: int, n: int, k: int, dtype: str = "bf16", *, promote: int | None 
 ])
 def test_result_is_the_reference_bit_for_bit(sizes, choices):
     """Every alignment of even rows, edges too; nothing for sanitizer or checker to find."""
-    kernel = shifted(*sizes, **choices)
-    run = multiplied(kernel)
-    assert run.findings == []
-    assert set(run.fidelity.values()) == {"exact"}
-    assert list(mmalab.check(kernel)) == []
-    assert kernel.facts["copy"] == "shifted"
+    right_and_clean(shifted(*sizes, **choices), "shifted")
 
 
 @pytest.mark.parametrize(("sizes", "choices"), [
@@ -80,11 +71,7 @@ def test_specials_behind_a_row_do_not_reach_its_sums(k):
 ])
 def test_every_part_of_the_move_is_needed(old, new, codes):
     """One lane's arrival speaks for 32 lanes' stores, to be read by the asynchronous proxy."""
-    kernel = shifted(128, 64, 100)
-    text, count = re.subn(old, new, kernel.ptx)
-    assert count
-    run = mmalab.emulate(replace(kernel, ptx=text), arguments(kernel), target="sm_90a")
-    assert {finding.code for finding in run.findings} == codes
+    assert found_in(shifted(128, 64, 100), old, new) == codes
 
 
 def test_aligned_rows_stay_where_they_are():

@@ -52,7 +52,7 @@ def bench(
         raise UsageError(f"bench {what}", "is nothing to measure", legal="gemm")
 
     from mmalab.bench import Plan
-    from mmalab.bench.record import candidates_of, describe, rows_of, save
+    from mmalab.bench.record import describe, save
 
     plan = Plan(burst, sustained, seed)
     if min(burst, sustained) < 0 or not plan.regimes():
@@ -81,14 +81,21 @@ def bench(
     if json:
         print_json(record)
     else:
-        say(table(rows_of(records), _HEAD))
-        for each in records:
-            if len(each["row"]["arguments"]) > 1 and "ours_candidates" in each:
-                say("", each["row"]["title"], table(
-                    candidates_of(each), ("candidate", "us", "burst us", "sustained us", "problem"),
-                    indent="  "))
+        _tell(records)
     if any("problem" in each for each in records):
         raise typer.Exit(1)
+
+
+def _tell(records: list[dict[str, Any]]) -> None:
+    """The rows, and under them the candidates of each that had several."""
+    from mmalab.bench.record import candidates_of, rows_of
+
+    say(table(rows_of(records), _HEAD))
+    for each in records:
+        if len(each["row"]["arguments"]) > 1 and "ours_candidates" in each:
+            say("", each["row"]["title"], table(
+                candidates_of(each), ("candidate", "us", "burst us", "sustained us", "problem"),
+                indent="  "))
 
 
 def _command(words: list[str]) -> str:

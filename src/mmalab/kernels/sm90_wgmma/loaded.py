@@ -27,6 +27,7 @@ from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.ring import Barriers
+from mmalab.kernels.sm90_wgmma.shift import HALVES, end_mask
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
@@ -39,8 +40,8 @@ _EIGHT = 8 * SLICE
 #: Sets of words that take turns (three are live at a time; a slice's products are a multiple of
 #: four), and how many products ahead they are loaded.
 _SETS, _AHEAD = 4, 2
-#: A word as it lies, and one that begins two bytes behind it.
-_WHOLE, _HALVES = 0x3210, 0x5432
+#: A word as it lies, to prmt.
+_WHOLE = 0x3210
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class Loaded(Mainloop):
         for these are even numbers of phases apart), and the selector of prmt."""
         b = self.b
         self.odd = b.setp("ne", "u32", b.and_("b32", self._lean(line), 2), 0)
-        self.selector = b.selp("b32", _HALVES, _WHOLE, self.odd)
+        self.selector = b.selp("b32", HALVES, _WHOLE, self.odd)
 
     # --- a tile -----------------------------------------------------------------------------------
 
@@ -219,9 +220,7 @@ class Loaded(Mainloop):
     def _cut(self, registers: list[Register], at: int) -> None:
         """Clear what a row's end leaves of a word."""
         b, left = self.b, self.problem.last_bytes
-        if left % 4 == 0:
-            return
-        ends = b.setp("eq", "u32", b.add("u32", self.quad, at), left & ~3)
-        mask = b.selp("b32", (1 << 8 * (left % 4)) - 1, -1, ends)
-        for register in registers:
-            b.and_("b32", register, mask, out=register)
+        if left % 4:
+            mask = end_mask(b, b.add("u32", self.quad, at), left)
+            for register in registers:
+                b.and_("b32", register, mask, out=register)

@@ -44,8 +44,11 @@ class MapShape:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: str
-    #: Lines of the matrix that the last coordinate counts at a time.
+    #: Lines of the matrix that a coordinate counts at a time, which one that is, and which one
+    #: tells the parts of a box apart that the CTAs of a cluster copy.
     lines: int = 1
+    counts: int = -1
+    parts: int = -1
     l2_promotion: str = "256B"
 
     @property
@@ -112,7 +115,7 @@ def _by_phase(problem: Problem, box_lines: int) -> MapShape:
     each, phases = problem.phase_lines, problem.phases
     return MapShape(_words(problem), (problem.row_values, problem.m // phases, phases),
                     (phases * problem.pitch, problem.row_pitch),
-                    (problem.values, each, box_lines // each), "128B", phases)
+                    (problem.values, each, box_lines // each), "128B", phases, counts=-2)
 
 
 def _dealt(problem: Problem, box_lines: int) -> MapShape:
@@ -123,7 +126,8 @@ def _dealt(problem: Problem, box_lines: int) -> MapShape:
     return MapShape(
         _words(problem), (problem.row_values, 2, 4, each // 2, problem.lines[1] // deal),
         (pitch, each * apart, pairs, deal * apart),
-        (problem.values, 2, 4, each // 2 // shared, box_lines * shared // deal), "128B", deal)
+        (problem.values, 2, 4, each // 2 // shared, box_lines * shared // deal), "128B", deal,
+        parts=-1 if shared == 1 else -2)
 
 
 def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:

@@ -64,25 +64,19 @@ class Producer:
 
     def _part(self, operand: _Operand, first: Register) -> tuple[list[_At], Register | None]:
         """Where this CTA's copies begin: coordinates behind the first, and bytes in the stage."""
-        b, line = self.b, first
-        shape, unit = self.shapes[operand.name], self.shapes[operand.name].lines
-        if unit > 1:
-            line = b.div("u32", first, unit)
-        corner: list[_At] = [Immediate(0, "0")] * (shape.rank - 2)
+        b, line, shape = self.b, first, self.shapes[operand.name]
+        if shape.lines > 1:
+            line = b.div("u32", first, shape.lines)
+        corner: list[_At] = [Immediate(0, "0")] * (shape.rank - 1)
+        corner[shape.counts] = line
         if operand.copies == 1 or self.rank is None:
-            if operand.name == "a" and self.problem.loaded:
-                corner.reverse()
-                return [line, *corner], None
-            return [*corner, line], None
+            return corner, None
         part = operand.lines // operand.copies
-        if operand.name == "a" and self.problem.loaded:
-            phase = b.mul_lo("u32", self.rank, shape.box[-1])
-            return [line, phase], b.mul_lo("u32", self.rank, part * SLICE)
-        if operand.name == "b" and self.problem.dealt_in > 1:
-            corner[-1] = b.mul_lo("u32", self.rank, shape.box[-2])
+        if shape.parts == shape.counts:
+            corner[shape.parts] = b.mad_lo("u32", self.rank, part // shape.lines, line)
         else:
-            line = b.mad_lo("u32", self.rank, part // unit, line)
-        return [*corner, line], b.mul_lo("u32", self.rank, part * SLICE)
+            corner[shape.parts] = b.mul_lo("u32", self.rank, shape.box[shape.parts])
+        return corner, b.mul_lo("u32", self.rank, part * SLICE)
 
     def _copy(self, operand: _Operand, to: Register, corner: list[_At], full: Register) -> None:
         b, shape = self.b, self.shapes[operand.name]

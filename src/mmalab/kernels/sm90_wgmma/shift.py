@@ -37,7 +37,7 @@ from mmalab.kernels.sm90_wgmma.tail import Tail
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["WARPS", "Shift"]
+__all__ = ["HALVES", "WARPS", "Shift", "end_mask"]
 
 #: Warps that shift; the group's first one has the thread that starts copies.
 WARPS = GROUP // 32 - 1
@@ -47,7 +47,7 @@ _ATOM = 8
 #: registers.
 _BATCH, _FEW = 12, {2: 6, 4: 4, 8: 3}
 #: The upper half of a word and the lower half of the next, to prmt.
-_HALVES = 0x5432
+HALVES = 0x5432
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +235,7 @@ class Shift:
         left = problem.last_bytes
         inside = b.setp("lt", "u32", at, left)
         more = b.setp("lt", "u32", at, max(left - 2, 0))
-        mask = b.selp("b32", (1 << 8 * (left % 4)) - 1, -1,
-                      b.setp("eq", "u32", at, left & ~3)) if left % 4 else None
+        mask = end_mask(b, at, left) if left % 4 else None
         for part in self.parts:
             first, behind = self._of(part, here, ahead)
             every = part.lines(problem.lean, all_by_words=True)
@@ -272,7 +271,7 @@ class _Bases:
         if self.behind is None:
             return unit
         joined: Register = b.prmt("b32", unit, self._load(b, self.behind, offset,
-                                                            more or valid), _HALVES)
+                                                            more or valid), HALVES)
         return joined
 
     def _load(self, b: KernelBuilder, source: Register, offset: int,
@@ -288,6 +287,13 @@ class _Bases:
         """Put a unit where it belongs."""
         with _where(b, valid):
             b.st(f"shared.b{8 * self.unit}", b.at(self.target, self.offset + offset), unit)
+
+
+def end_mask(b: KernelBuilder, at: Register, left: int) -> Register:
+    """What is kept of the word at byte `at` of a line of `left` bytes that ends within a word."""
+    ends = b.setp("eq", "u32", at, left & ~3)
+    mask: Register = b.selp("b32", (1 << 8 * (left % 4)) - 1, -1, ends)
+    return mask
 
 
 def _where(b: KernelBuilder, valid: Register | None) -> AbstractContextManager[None]:
