@@ -86,8 +86,7 @@ def _element(operand: SharedOperand, place: tuple[int, int], side: str) -> str:
 
 def _fitting(word: int, operand: SharedOperand) -> int:
     """The word with the strides of a tile without gaps."""
-    one, unit = WGMMA.read(word), get(operand.type).bits
-    wide = operand.chunks.shape[1] * (_CHUNK * 8 // unit if operand.major == "K" else 1)
+    one, unit, wide = WGMMA.read(word), get(operand.type).bits, _depth(operand)
     tile = packed(operand.major, one.swizzle, operand.mn, wide, unit)
     lbo = tile.lbo
     if operand.major == "K" and one.swizzle == "32B" and wide * unit > 256:
@@ -96,10 +95,15 @@ def _fitting(word: int, operand: SharedOperand) -> int:
     return WGMMA.encode(**{field.name: fields[field.name] for field in WGMMA.fields})
 
 
+def _depth(operand: SharedOperand) -> int:
+    """Elements along K."""
+    each = _CHUNK * 8 // get(operand.type).bits if operand.major == "K" else 1
+    return int(operand.chunks.shape[1]) * each
+
+
 def _reach(word: int, operand: SharedOperand) -> tuple[int, int]:
-    unit = get(operand.type).bits
-    wide = operand.chunks.shape[1] * (_CHUNK * 8 // unit if operand.major == "K" else 1)
-    chunks = chunk_addresses(WGMMA.read(word), operand.mn, wide, unit, operand.major)
+    chunks = chunk_addresses(WGMMA.read(word), operand.mn, _depth(operand),
+                             get(operand.type).bits, operand.major)
     return int(chunks.min()), int(np.max(chunks)) + _CHUNK
 
 
