@@ -29,15 +29,21 @@ pytest.importorskip("pyptx", reason="pyptx is not installed: pip install pyptx")
 pytestmark = pytest.mark.filterwarnings("ignore::pyptx.spec.validate.UnvalidatedInstructionWarning")
 
 
-def example(name: str) -> Any:
-    """A module of pyptx's examples, its launchers' imports replaced where they are missing."""
+@pytest.fixture(autouse=True)
+def launchers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty modules for the launchers' imports that are missing, while a test runs and no longer:
+    other libraries take a module called torch for PyTorch."""
     for missing in ("jax", "jax.numpy", "torch"):
         try:
             importlib.import_module(missing)
         except ImportError:
-            sys.modules[missing] = types.ModuleType(missing)
+            monkeypatch.setitem(sys.modules, missing, types.ModuleType(missing))
     if not hasattr(sys.modules["jax"], "numpy"):
-        sys.modules["jax"].numpy = sys.modules["jax.numpy"]  # type: ignore[attr-defined]
+        monkeypatch.setattr(sys.modules["jax"], "numpy", sys.modules["jax.numpy"], raising=False)
+
+
+def example(name: str) -> Any:
+    """A module of pyptx's examples."""
     return importlib.import_module(f"pyptx.examples.{name}")
 
 
