@@ -38,6 +38,18 @@ def test_steps_through_k(mmalab) -> None:
     assert [step["k"] for step in found["steps"]] == [0, 16, 32, 48]
 
 
+@pytest.mark.parametrize(("swizzle", "major", "lbo", "sbo"), [
+    ("none", "K", 128, 2048), ("32B", "K", 2048, 256), ("64B", "K", 16, 512),
+    ("128B", "K", 16, 1024), ("none", "MN", 1024, 128), ("32B", "MN", 256, 1024),
+    ("64B", "MN", 512, 1024), ("128B", "MN", 1024, 1024)])
+def test_offsets_of_a_tile(mmalab, swizzle: str, major: str, lbo: int, sbo: int) -> None:
+    """64 x 128 bf16, several rows deep. LBO is 1 unit where no instruction reads it: all but a
+    sparse B take 32 bytes of K, which one row of any swizzle holds; that takes 64."""
+    found = fields(mmalab("descriptor", "smem", "--encode", f"swizzle={swizzle}", "--tile",
+                          "64,128", "--major", major, "--json"))
+    assert (found["lbo"], found["sbo"]) == (lbo, sbo)
+
+
 @pytest.mark.parametrize(("n", "fits"), [
     (24, ["none"]), (40, ["none"]), (64, ["none", "32B", "64B", "128B"])])
 def test_tile_that_fits_no_swizzle(mmalab, n: int, fits: list[str]) -> None:

@@ -19,6 +19,8 @@ from mmalab.errors import UsageError
 
 ROW = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
 CASES = list(product(("K", "MN"), ROW, (8, 16, 32)))
+#: What an operand of wgmma spans of K, in bytes where K is contiguous: dense, sparse; whole tiles.
+DEPTHS = (32, 64, 128, 256)
 
 
 def formula(one: SmemDescriptor, mn: int, k: int, bits: int, major: str) -> int:
@@ -58,15 +60,29 @@ def test_layout_objects_give_the_same_addresses(major: str, swizzle: str, bits: 
 
 
 @pytest.mark.parametrize(("major", "swizzle", "bits"), CASES)
-def test_packed_tiles_have_no_gaps(major: str, swizzle: str, bits: int) -> None:
-    """Every byte of a dense tile that fills its atoms is one element's, exactly once."""
-    k = max(256, ROW[swizzle] * 8) // bits if major == "K" else 16
-    mn = 16 * ROW[swizzle] * 8 // bits if major == "MN" else 64
-    k = ROW[swizzle] * 8 // bits if major == "K" and swizzle != "none" else k
-    one = packed(major, swizzle, mn, k, bits, start=0x800)
-    used = np.sort(byte_addresses(one, mn, k, bits, major).reshape(-1))
-    size = bits // 8
-    assert (used == 0x800 + size * np.arange(mn * k)).all()
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_packed_tiles_have_no_gaps(major: str, swizzle: str, bits: int, depth: int) -> None:
+    """Every byte of a tile that fills its atoms is one element's, exactly once: of one row of the
+    swizzle and of several, wide and deep."""
+    row = ROW[swizzle]
+    k = max(depth, row) * 8 // bits
+    for mn in (8, 72, 128) if major == "K" else (row * 8 // bits, 5 * row * 8 // bits):
+        one = packed(major, swizzle, mn, k, bits, start=0x800)
+        used = np.sort(byte_addresses(one, mn, k, bits, major).reshape(-1))
+        assert (used == 0x800 + bits // 8 * np.arange(mn * k)).all(), one
+
+
+@pytest.mark.parametrize("bits", [1, 4, 8, 16, 32])
+@pytest.mark.parametrize("mn", [8, 40, 256])
+def test_halves_of_a_packed_sparse_b_do_not_overlap(bits: int, mn: int) -> None:
+    """64 bytes of K in rows of 32: LBO is what the tile's rows take, of every type; one half alone
+    leaves it at 16, which nobody reads."""
+    deep = packed("K", "32B", mn, 512 // bits, bits)
+    assert (deep.lbo, deep.sbo) == (32 * mn, 256)
+    chunks = chunk_addresses(deep, mn, 512 // bits, bits, "K")
+    assert (chunks[:, 2:] == chunks[:, :2] + 32 * mn).all()
+    assert len(np.unique(chunks)) == 4 * mn
+    assert packed("K", "32B", mn, 256 // bits, bits).lbo == 16
 
 
 def test_known_layouts_are_cutlass_ones() -> None:

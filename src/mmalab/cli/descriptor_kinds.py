@@ -125,7 +125,9 @@ def _smem_word(values: list[str], options: Options) -> int:
         mn, k = numbers("--tile", options.tile, 2)
         swizzle, bits = given.get("swizzle", "none"), formats.get(options.dtype).bits
         check_major(layout.name, options.dtype, bits, options.major, swizzle)
-        tile = packed(options.major, swizzle, mn, k, bits)
+        # an instruction reads at most 64 bytes of K: where a row holds them, LBO is 1 by convention
+        depth = k if swizzle == "none" else min(k, 512 // bits)
+        tile = packed(options.major, swizzle, mn, depth, bits)
         given = {"lbo": tile.lbo, "sbo": tile.sbo} | given
     return layout.encode(**given)
 

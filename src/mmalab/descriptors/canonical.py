@@ -141,11 +141,17 @@ def byte_addresses(one: SmemDescriptor, mn: int, k: int, bits: int,
 
 def packed(major: str, swizzle: str, mn: int, k: int, bits: int, *, start: int = 0,
            base_offset: int = 0) -> SmemDescriptor:
-    """The descriptor of an `mn` x `k` tile without gaps, atoms in order of K first (K-major) or of
-    MN first (MN-major).
+    """The descriptor of an `mn` x `k` tile without gaps: atoms along MN first, then along K (but K
+    first where K is contiguous and nothing swizzled).
 
-        >>> packed("K", "128B", 64, 16, 16).sbo, packed("MN", "64B", 64, 16, 16).lbo
+        >>> packed("K", "128B", 64, 64, 16).sbo, packed("MN", "64B", 64, 16, 16).lbo
         (1024, 512)
+
+    A K-major row that the swizzle's row does not hold goes on LBO away, behind the last row of the
+    tile; where it is held, LBO is not read, and 16 by convention::
+
+        >>> packed("K", "32B", 64, 32, 16).lbo, packed("K", "32B", 64, 16, 16).lbo
+        (2048, 16)
 
     Raises:
         UsageError: no such major or swizzle.
@@ -153,15 +159,16 @@ def packed(major: str, swizzle: str, mn: int, k: int, bits: int, *, start: int =
     if swizzle not in _ROW or major not in MAJORS:
         raise UsageError(f"{major}-major tile, swizzle {swizzle}", "not a canonical layout",
                          legal=[*MAJORS, *_ROW], where=_WHERE)
-    atom = 8 * _ROW[swizzle]
+    row = _ROW[swizzle]
+    atom = 8 * row
     if major == "MN":
-        atoms = -(-mn * bits // (8 * _ROW[swizzle]))
-        inner, outer = atom, atom * atoms
+        layer = atom * -(-mn * bits // (8 * row))  # 8 of K
+        lbo, sbo = (layer, atom) if swizzle == "none" else (atom, layer)
+    elif swizzle == "none":
+        lbo, sbo = atom, atom * -(-k * bits // (8 * row))
     else:
-        inner, outer = (128, 128 * -(-k * bits // 128)) if swizzle == "none" else (16, atom)
-    if major == "MN" and swizzle == "none":
-        inner, outer = outer, inner
-    return SmemDescriptor(start, inner, outer, swizzle, base_offset)
+        lbo, sbo = atom * -(-mn // 8) if k * bits > 8 * row else 16, atom
+    return SmemDescriptor(start, lbo, sbo, swizzle, base_offset)
 
 
 def check_major(unit: str, dtype: str, bits: int, major: str, swizzle: str) -> None:

@@ -88,10 +88,7 @@ def _fitting(word: int, operand: SharedOperand) -> int:
     """The word with the strides of a tile without gaps."""
     one, unit, wide = WGMMA.read(word), get(operand.type).bits, _depth(operand)
     tile = packed(operand.major, one.swizzle, operand.mn, wide, unit)
-    lbo = tile.lbo
-    if operand.major == "K" and one.swizzle == "32B" and wide * unit > 256:
-        lbo = -(-operand.mn // 8) * tile.sbo  # the other half of a sparse B
-    fields = replace(one, lbo=lbo, sbo=tile.sbo).as_dict()
+    fields = replace(one, lbo=tile.lbo, sbo=tile.sbo).as_dict()
     return WGMMA.encode(**{field.name: fields[field.name] for field in WGMMA.fields})
 
 
