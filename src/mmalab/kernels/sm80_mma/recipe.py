@@ -13,19 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mmalab import isa
-from mmalab.errors import UsageError
 from mmalab.isa import Form
+from mmalab.kernels.products import Product, chosen
 
 __all__ = ["RECIPES", "Recipe", "recipe"]
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """One product: `dtype` of A and B, `accumulator` of C, K of the instruction, least target."""
+class Recipe(Product):
+    """One product: `accumulator` is C's type, `target` the least that multiplies it."""
 
-    dtype: str
-    accumulator: str
-    k: int
     target: str = "sm_80"
 
     @property
@@ -38,11 +35,6 @@ class Recipe:
     def form(self) -> Form:
         """Its record."""
         return isa.find(self.key)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of an element of A and B."""
-        return isa.type_bits(self.dtype) // 8
 
     @property
     def result_bytes(self) -> int:
@@ -72,13 +64,5 @@ def recipe(dtype: str, accumulate: str | None = None) -> Recipe:
     Raises:
         UsageError: no kernel multiplies these types.
     """
-    rows = [row for row in RECIPES if row.dtype == dtype]
-    if not rows:
-        raise UsageError(f"dtype {dtype!r}", "these kernels do not multiply it",
-                         legal=list(dict.fromkeys(row.dtype for row in RECIPES)),
-                         where="mmalab.kernels.sm80_mma")
-    for row in rows:
-        if accumulate in (None, row.accumulator):
-            return row
-    raise UsageError(f"accumulate={accumulate!r}", f"is no accumulator of {dtype} products",
-                     legal=[row.accumulator for row in rows], where="PTX ISA, mma.sync")
+    return chosen(RECIPES, dtype, accumulate, family="mmalab.kernels.sm80_mma",
+                  source="PTX ISA, mma.sync")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from mmalab import isa
 from mmalab.errors import UsageError
 from mmalab.isa import Form
+from mmalab.kernels.products import Product, chosen
 
 __all__ = ["RECIPES", "Recipe", "recipe"]
 
@@ -24,12 +25,8 @@ _OUTPUTS = {"f32": ("f32", "bf16", "f16"), "f16": ("f16",), "s32": ("s32",)}
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """One product: `dtype` of A and B, `accumulator`, K of the instruction."""
-
-    dtype: str
-    accumulator: str
-    k: int
+class Recipe(Product):
+    """One product, of any N."""
 
     def check_out(self, out: str) -> None:
         """Refuse a type of C that the sums are not rounded to.
@@ -54,11 +51,6 @@ class Recipe:
         """The immediates behind scale-d: nothing negated, nothing transposed."""
         specs = self.form(n).operands[4:]
         return tuple(1 if spec.name in ("ia", "ib") else 0 for spec in specs)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of an element of A and B."""
-        return isa.type_bits(self.dtype) // 8
 
     @property
     def unit(self) -> str:
@@ -95,12 +87,4 @@ def recipe(dtype: str, accumulate: str | None = None) -> Recipe:
     Raises:
         UsageError: no kernel multiplies these types.
     """
-    rows = [row for row in RECIPES if row.dtype == dtype]
-    if not rows:
-        raise UsageError(f"dtype {dtype!r}", "these kernels do not multiply it",
-                         legal=list(dict.fromkeys(row.dtype for row in RECIPES)), where=_WHERE)
-    for row in rows:
-        if accumulate in (None, row.accumulator):
-            return row
-    raise UsageError(f"accumulate={accumulate!r}", f"is no accumulator of {dtype} products",
-                     legal=[row.accumulator for row in rows], where="PTX ISA, wgmma.mma_async")
+    return chosen(RECIPES, dtype, accumulate, family=_WHERE, source="PTX ISA, wgmma.mma_async")
