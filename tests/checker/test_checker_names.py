@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from checking import FIRST, codes, found, header
+from checking import FIRST, codes, found, header, kernel
 
 from mmalab.checker import check
+from mmalab.errors import SourceError, ToolError
+from mmalab.toolchain import AssemblyError, assemble
 
 
 def _errors(body: str, before: str = "") -> list[str]:
@@ -54,6 +56,69 @@ def test_scopes_that_are_legal(body):
 def test_scopes_that_are_not(body, code):
     """Each wrong declaration or use is an error with its code."""
     assert code in _errors(body)
+
+
+#: Declarations and a line that uses them; whether ptxas 13.5 takes both.
+COMPONENTS = [
+    (".reg .b32 %x; .reg .b32 %tid;", "mov.u32 %x, %tid;", True),
+    (".reg .b32 %x; .reg .b32 %tid;", "mov.u32 %x, %tid.x;", False),
+    (".reg .b32 %x; .reg .b32 %tid;", "mov.u32 %x, %tid.r;", False),
+    (".reg .b32 %x; .reg .v4 .b32 %tid;", "mov.u32 %x, %tid.w;", True),
+    (".reg .b32 %x; .reg .b32 %tid<4>;", "add.u32 %tid1, %tid2, %x; mov.u32 %x, %tid.x;", True),
+    (".reg .b32 %x; .reg .f32 %ctaid;", "mov.u32 %x, %ctaid.y;", False),
+    (".reg .b32 %x;", "{ .reg .b32 %tid; mov.u32 %tid, 1; } mov.u32 %x, %tid.x;", True),
+    (".reg .b32 %x;", "{ .reg .b32 %tid; mov.u32 %x, %tid.x; }", False),
+    (".reg .b32 %x;", "mov.u32 %x, %tid.r;", True),
+    (".reg .b32 %x;", "mov.u32 %x, %laneid.x;", False),
+    (".reg .b32 %x, %v;", "add.u32 %x, %v.x, %x;", False),
+    (".reg .b32 %x, %v;", "mov.b64 {%x, %v.x}, 5;", False),
+    (".reg .b32 %x;", "ld.global.u32 %x, [%tid.x];", False),
+    (".reg .b32 %x; .reg .v2 .b32 %v<3>;", "add.u32 %x, %v1.y, %v2.r;", True),
+    (".reg .b32 %x; .reg .v2 .b32 %v;", "mov.b32 %x, %v.z;", False),  # ptxas dies of it
+    (".reg .b32 %x; .reg .v4 .b32 %v;", "mov.b32 %x, %v.q;", False),
+    (".reg .b32 %x; .reg .v2 .b64 %v;", "st.global.b32 [%v.x], %x;", False),
+    (".reg .v2 .pred %p;", "", False),
+    (".reg .pred %p;", "@%p.x ret;", False),
+    (".reg .v4 .b8 %v;", "", True),
+    (".reg .v8 .b16 %v;", "", False),
+    (".reg .v2 .b64 %v;", "", True),
+    (".reg .v4 .b64 %v;", "", False),
+    (".reg .v2 .b128 %v;", "", False),
+]
+
+
+@pytest.mark.parametrize(("declared", "line", "legal"), COMPONENTS)
+def test_components_belong_to_vectors(declared, line, legal):
+    """A component wants a vector, also where a scalar hides a special register."""
+    text = f"{declared}\n{line}"
+    try:
+        said = [f for f in found(text, registers=False) if f.severity == "error"]
+    except SourceError:
+        said = None
+    assert (said == []) is legal
+
+
+@pytest.mark.parametrize(("declared", "line", "legal"), COMPONENTS)
+def test_the_assembler_judges_components_alike(declared, line, legal):
+    """ptxas takes what is legal here and refuses the rest, or dies of it."""
+    try:
+        assemble(kernel(f"{declared}\n{line}", registers=False))
+    except AssemblyError:
+        assert not legal
+    except ToolError as error:
+        if "is not installed" in str(error):
+            pytest.skip(str(error))
+        assert not legal
+    else:
+        assert legal
+
+
+def test_a_hidden_special_register_is_named():
+    """The message says where the name was taken, and what would do."""
+    [finding] = found(".reg .u32 %x;\n.reg .b32 %tid;\nmov.u32 %x, %tid.x;", registers=False)
+    assert (finding.code, finding.where.line) == ("operand-mismatch", FIRST + 2)
+    assert (f"%tid is declared in line {FIRST + 1} as a scalar, and hides the special register: it "
+            "has no component .x\n  legal: %tid, .reg .v4 .b32 %tid") in finding.message
 
 
 def test_an_undeclared_register_shows_how_far_its_family_goes():

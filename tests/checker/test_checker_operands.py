@@ -71,7 +71,7 @@ ILLEGAL = [
     ("ld.global.v2.u32 %u32_0, [%u64_0];", "has 1 elements"),
     ("ld.global.v2.u8 {%u16_0, %u32_0}, [%u64_0];", "mixes registers of 16 and 32 bits"),
     ("ld.global.u32 %u32_0, [%f64_0];", "addresses are integers"),
-    ("ld.global.u32 %u32_0, [%tid.x];", "special register as its base"),
+    ("ld.global.u32 %u32_0, [%laneid];", "special register as its base"),
     ("ld.global.u32 %u32_0, %u64_0;", "must be an address"),
     ("st.global.v2.u32 [%u64_0], {%u32_0, _};", "drops what it should give"),
     ("mov.b64 %b64_0, {%b32_0, %b16_1};", "have 32 bits each"),

@@ -74,6 +74,8 @@ def test_address_size_defaults_to_32():
     ("%r1", R1),
     ("%tid.x", Register("%tid.x")),
     ("%v .x", Register("%v.x")),
+    ("%v.r", Register("%v.x")),
+    ("%v .a", Register("%v.w")),
     ("tile", Name("tile")),
     ("tile+4*4", Name("tile", 16)),
     ("$L__BB0_1", Name("$L__BB0_1")),

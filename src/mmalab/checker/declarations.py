@@ -8,9 +8,14 @@ from collections.abc import Iterator
 from mmalab.checker.rule import Fault, message
 from mmalab.checker.subject import Subject
 from mmalab.checker.types import REGISTER_TYPES
+from mmalab.isa import type_bits
 from mmalab.ptx.nodes import Block, Directive, RegisterDeclaration, Statement, Variable
 
 __all__ = ["initial_symbols", "label_lists", "registers", "variables"]
+
+
+#: Bits of the widest vector of registers.
+_WIDEST = 128
 
 
 def _statements(subject: Subject) -> Iterator[Statement]:
@@ -27,11 +32,26 @@ def _statements(subject: Subject) -> Iterator[Statement]:
 
 
 def registers(subject: Subject) -> Iterator[Fault]:
-    """``.reg`` of a type that registers do not have."""
+    """``.reg`` of a type, or a vector, that registers do not have."""
     for statement in _statements(subject):
         if isinstance(statement, RegisterDeclaration) and statement.type not in REGISTER_TYPES:
             yield Fault(message(f".reg .{statement.type}", "registers do not have this type",
                                 [f".{t}" for t in REGISTER_TYPES]), statement.line)
+        elif isinstance(statement, RegisterDeclaration) and statement.vector:
+            yield from _vector(statement)
+
+
+def _vector(declared: RegisterDeclaration) -> Iterator[Fault]:
+    """A vector of two or four, of no predicates, of up to 128 bits."""
+    given, lanes = f".reg .{declared.vector} .{declared.type}", int(declared.vector[1:])
+    if declared.type == "pred":
+        yield Fault(message(given, "predicates are scalars", [".reg .pred"]), declared.line)
+    elif lanes not in (2, 4):
+        yield Fault(message(given, "no register has so many components", [".v2", ".v4"]),
+                    declared.line)
+    elif lanes * type_bits(declared.type) > _WIDEST:
+        yield Fault(message(given, f"has {lanes * type_bits(declared.type)} bits",
+                            [f"up to {_WIDEST} bits"]), declared.line)
 
 
 def _variables(subject: Subject) -> Iterator[Variable]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from mmalab.checker.rule import Fault, message
-from mmalab.checker.scopes import Clash
+from mmalab.checker.scopes import Clash, Symbol, components
 from mmalab.checker.special_registers import SPECIAL_REGISTERS
 from mmalab.checker.subject import Site, Subject
 from mmalab.isa import parse_targets
@@ -27,7 +28,10 @@ def declared(subject: Subject) -> Iterator[Fault]:
         site = sites[0]
         witness = {"name": name, "lines": sorted({s.line for s in sites})}
         later = site.scope.find(name)
-        if later is not None:
+        plain, _, component = name.partition(".")
+        if component and (hiding := site.scope.find(plain)) is not None:
+            yield _no_component(site, name, plain, hiding, witness)
+        elif later is not None:
             yield Fault(message(name, f"is declared only in line {later.line}, after its use",
                                 [f"a declaration of {name} before line {site.line}"]), site.line,
                         witness)
@@ -35,6 +39,18 @@ def declared(subject: Subject) -> Iterator[Fault]:
             near = site.scope.nearest(name) if count < _SUGGESTIONS else []
             yield Fault(message(name, f"no {_what(site, name)} of this name is declared here",
                                 near), site.line, witness)
+
+
+def _no_component(site: Site, name: str, plain: str, symbol: Symbol,
+                  witness: dict[str, Any]) -> Fault:
+    """``%tid.x`` where a ``.reg .b32 %tid`` hides the special register, ``%v.z`` of a .v2."""
+    has = ([f"{plain}.{axis}" for axis in components(symbol)] if symbol.lanes > 1
+           else [plain, f".reg .v4 .{symbol.type} {plain}"])
+    also = (", and hides the special register" if name in SPECIAL_REGISTERS else "")
+    what = f"vector of {symbol.lanes}" if symbol.lanes > 1 else "scalar"
+    return Fault(message(name, f"{plain} is declared in line {symbol.line} as a {what}{also}: it "
+                         f"has no component .{name.partition('.')[2]}", has), site.line, witness,
+                 code="operand-mismatch")
 
 
 def _what(site: Site, name: str) -> str:

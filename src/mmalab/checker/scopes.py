@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from mmalab.ptx.nodes import Function, Parameter, Variable
 
-__all__ = ["Clash", "Scope", "Symbol"]
+__all__ = ["Clash", "Scope", "Symbol", "components"]
 
 #: Digits of the largest member that a family may have.
 _DIGITS = 9
@@ -46,6 +46,11 @@ class Symbol:
     line: int = 0
     variable: Variable | Parameter | None = None
     function: Function | None = None
+
+
+def components(symbol: Symbol) -> str:
+    """The components that a name has: ``xy`` of a .v2 register, none of a scalar."""
+    return "xyzw"[: symbol.lanes] if symbol.what == "register" and symbol.lanes > 1 else ""
 
 
 @dataclass(frozen=True, slots=True)

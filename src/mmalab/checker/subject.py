@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from mmalab.checker import kinds
 from mmalab.checker.kinds import Kind
-from mmalab.checker.scopes import Clash, Scope, Symbol
+from mmalab.checker.scopes import Clash, Scope, Symbol, components
 from mmalab.checker.special_registers import SPECIAL_REGISTERS
 from mmalab.errors import UnknownForm, UsageError
 from mmalab.isa import Form, Target, find
@@ -91,7 +91,7 @@ class Subject:
     version: tuple[int, int]
     scope: Scope
     bodies: list[Body]
-    #: Names that nothing declares: (site, name).
+    #: Names that nothing declares, or whose component their register does not have: (site, name).
     undeclared: list[tuple[Site, str]]
     groups: dict[str, list[Site]] = field(default_factory=dict)
     #: The table's record of each opcode, None where it has none.
@@ -273,13 +273,13 @@ class _Walk:
 
     def _register(self, name: str) -> Kind:
         symbol = self.scope.find(name)
-        if symbol is None and (special := SPECIAL_REGISTERS.get(name)) is not None:
-            return kinds.special(special.type, 4 if special.vector else 1, special.also)
         component = ""
-        if symbol is None and "." in name:
+        if symbol is None and "." in name:  # a declaration hides the special register
             plain, _, component = name.partition(".")
             symbol = self.scope.find(plain)
-        if symbol is None:
+        if symbol is None and (special := SPECIAL_REGISTERS.get(name)) is not None:
+            return kinds.special(special.type, 4 if special.vector else 1, special.also)
+        if symbol is None or (component and component not in components(symbol)):
             self.missing.append(name)
             return kinds.UNDECLARED
         if symbol.what != "register":

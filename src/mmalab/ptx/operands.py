@@ -34,7 +34,9 @@ from mmalab.ptx.nodes import (
 __all__ = ["Memo", "Scope", "operand", "operands"]
 
 
-_COMPONENTS = frozenset("." + letter for letter in "xyzwrgba")
+#: The components of a vector register; as colours they are the same four.
+_COMPONENTS = {
+    f".{letter}": f".{axis}" for letter, axis in zip("xyzwrgba", "xyzwxyzw", strict=True)}
 
 
 class Scope:
@@ -139,7 +141,8 @@ def _item(cursor: Cursor, scope: Scope) -> Register | Name | Sink | Immediate:
         if "." not in word and cursor.value in _COMPONENTS:  # "%v .x" is %v.x to ptxas
             word += cursor.value
             cursor.advance()
-        return Register(word)
+        base, dot, component = word.partition(".")
+        return Register(base + _COMPONENTS.get(dot + component, dot + component))
     if "." in word:
         cursor.fail(f"{word} has a component, but {word.partition('.')[0]} is no register")
     cursor.advance()
@@ -207,8 +210,9 @@ def _base(cursor: Cursor, scope: Scope) -> tuple[Register | Name | None, int]:
         return None, integer(cursor, "an address")
     name = cursor.value
     base = Register(name) if scope.is_register(name) else Name(name)
-    if isinstance(base, Name) and "." in name:
-        cursor.fail(f"{name} has a component, but {name.partition('.')[0]} is no register")
+    if "." in name:
+        cursor.fail(f"{name} has a component: an address has none",
+                    legal=f"a register of its own in place of {name}")
     cursor.advance()
     if cursor.at("-"):
         cursor.fail("an offset follows '+', also a negative one", legal=f"[{name}+-8]")
@@ -248,7 +252,7 @@ def _list(cursor: Cursor, scope: Scope) -> tuple[Operand, ...]:
 
 # --- the memo -------------------------------------------------------------------------------------
 
-_is_register = re.compile(r"%[\w$]++(?:\.[xyzwrgba](?!\w))?", re.ASCII).fullmatch
+_is_register = re.compile(r"%[\w$]++(?:\.[xyzw](?!\w))?", re.ASCII).fullmatch
 _PLAIN = re.compile(
     r"(?P<number>-?(?:0|[1-9]\d{0,17}))"
     rf"|(?P<name>(?!WARP_SZ\Z){IDENTIFIER})"
