@@ -1,17 +1,24 @@
-"""Compare every wgmma form on a GPU with the emulator, bit for bit.
+r"""Compare every wgmma form on a GPU with the emulator, bit for bit.
 
-    PYTHONPATH=src python tools/gpu_wgmma.py --out records/h200/wgmma_equality.json
-    PYTHONPATH=src python tools/gpu_wgmma.py --vectors vectors/h200/wgmma.npz
+    PYTHONPATH=src python tools/gpu_wgmma.py --vectors vectors/h200/wgmma.npz      # has the GPU
+    PYTHONPATH=src python tools/gpu_wgmma.py --every --vectors vectors/h200/wgmma_every.npz
+    PYTHONPATH=src python tools/gpu_wgmma.py --out records/h200/wgmma_equality.json \
+        --compare vectors/h200/wgmma.npz vectors/h200/wgmma_every.npz             # needs none
 
 Each kernel is one instruction (:mod:`mmalab.kernels.one_wgmma`) on four cases: random bit patterns
 (NaN and Inf included), normal numbers, exponents far apart, and numbers of one magnitude that
 cancel. The families: all types at several N, all N of four types, every major and swizzle of both
 operands, tiles with gaps, phases of the swizzle with and without the base offset, sparse products
-with every selector. `probes` are words that the ISA does not define: their differences are recorded
-and are no failure. Inputs are fresh (the seed is printed and recorded), outputs begin as 0xFF
-bytes. `--emulate-only` needs no GPU and compares nothing. With `--vectors` what the device wrote is
-kept instead: the SHA-256 of each case's words, and all words of the narrowest products; a test
-replays them. Exit code 0: all ran, none differs.
+with every selector. `--every` is another set: each N of each type, dense and sparse, A in shared
+memory and in registers, 16-bit operands in all majors, with signs, swizzles and selectors in turn.
+`probes` are words that the ISA does not define: their differences are recorded and are no failure.
+Inputs are fresh (the seed is printed and recorded), outputs begin as 0xFF bytes.
+
+With `--vectors` the device's part is all that runs, about a minute for `--every` on 16 cores: the
+SHA-256 of each case's words is kept, and all words of the narrowest products. `--compare` makes the
+same inputs again, emulates them and writes the record; a test replays some. Without either, both
+halves run where the GPU is. `--emulate-only` needs no GPU and compares nothing. Exit code 0: all
+ran, none differs.
 """
 
 from __future__ import annotations
@@ -23,9 +30,10 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -92,27 +100,33 @@ class Setup:
                 f" B {self.b_major} {self.b.swizzle} {self.options or ''} {self.probe}").strip()
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
-    options = _options()
+    options = _options(arguments)
     seed = options.seed if options.seed is not None else secrets.randbits(32)
     print(f"seed {seed}", flush=True)
     start = time.monotonic()
-    setups = [s for s in _setups() if options.only in str(s)]
-    runs = [(s, s.kernel(), _arguments(s, np.random.default_rng([seed, at])))
-            for at, s in enumerate(setups)]
-    print(f"{len(runs)} kernels, {time.monotonic() - start:.1f} s", flush=True)
-    measured: list[Any] = [None] * len(runs)
+    if options.compare:
+        return _replay(options)
+    setups = _wanted(every=options.every, only=options.only)
     if not options.emulate_only:
         open_gpu(0)  # once, before threads share it
-        with ThreadPoolExecutor(options.threads) as pool:
-            measured = list(pool.map(_launch, runs))
-        print(f"launched, {time.monotonic() - start:.1f} s", flush=True)
+    with ThreadPoolExecutor(options.threads) as pool:
+        ran = list(pool.map(partial(_run, seed=seed, on_device=not options.emulate_only),
+                            enumerate(setups)))
+    runs, measured = [run for run, _ in ran], [got for _, got in ran]
+    print(f"{len(runs)} kernels, {time.monotonic() - start:.1f} s", flush=True)
     if options.vectors is not None:
-        return _keep(runs, measured, seed, options.vectors)
+        return _keep(runs, measured, seed, options, time.monotonic() - start)
     cases = [_compare(run, got, late=time.monotonic() - start > options.budget)
              for run, got in zip(runs, measured, strict=True)]
-    record = _record(cases, seed, options, time.monotonic() - start)
+    device = {} if options.emulate_only else mmalab.device.info(0)
+    record = _record(cases, device, time.monotonic() - start) | {"seed": seed}
+    return _written(record, options)
+
+
+def _written(record: dict[str, Any], options: argparse.Namespace) -> int:
+    """Write the record, say what is in it; 1 where something differs or was not compared."""
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(record, indent=1) + "\n")
     print(f"{record['mismatches']} of {record['outputs']} outputs differ, probes"
@@ -121,18 +135,22 @@ def main() -> int:
     return 1 if record["mismatches"] or record["not_compared"] else 0
 
 
-def _options() -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("wgmma_equality.json"),
                         help="where the JSON record goes")
     parser.add_argument("--vectors", type=Path, help="keep what the device wrote here, as .npz")
+    parser.add_argument("--compare", type=Path, nargs="+",
+                        help="emulate the cases of these vectors and compare; needs no GPU")
+    parser.add_argument("--every", action="store_true",
+                        help="every N of every type, in place of all layouts at some N")
     parser.add_argument("--seed", type=int, help="of the inputs; a fresh one if not given")
     parser.add_argument("--only", default="", help="part of what a kernel is printed as")
     parser.add_argument("--threads", type=int, default=12, help="kernels assembled at once")
     parser.add_argument("--budget", type=float, default=600,
                         help="seconds after which nothing more is compared")
     parser.add_argument("--emulate-only", action="store_true")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 # --- what runs ------------------------------------------------------------------------------------
@@ -141,6 +159,11 @@ def _key(types: tuple[str, str, str, int, str], n: int, *, sparse: bool = False)
     d, a, b, k, tail = types
     word, k = (".sp", 2 * k) if sparse else ("", k)
     return f"wgmma.mma_async{word}.sync.aligned.m64n{n}k{k}.{d}.{a}.{b}{tail}"
+
+
+def _wanted(*, every: bool, only: str) -> list[Setup]:
+    """One of the two sets, or the part of it that is printed with `only`."""
+    return [setup for setup in (_every_form() if every else _setups()) if only in str(setup)]
 
 
 def _setups() -> Iterator[Setup]:
@@ -195,6 +218,39 @@ def _every_type() -> Iterator[Setup]:
             yield _setup("types", types, n, SWIZZLES[turn % 4],
                          swizzles[turn // 3 % len(swizzles)], sparse=sparse, registers=registers,
                          **options)
+
+
+def _every_form() -> Iterator[Setup]:
+    """Each N of each type, dense and sparse, A in both places; majors where operands have 16 bits.
+
+    Signs and swizzles take turns of four, shifted against each other with every fourth N, so that
+    each type meets all of their pairs.
+    """
+    for types in TYPES:
+        step, sixteen = 0, formats.get(types[1]).bits == 16
+        for sparse, n in product((False, True), isa_sizes(types)):
+            if sparse and types[1] == "b1":
+                continue
+            options: dict[str, Any] = {}
+            if types[1] not in ("s8", "u8", "b1"):
+                signs = (step + step // 4) % 4
+                options = {"negate_a": signs in (1, 2), "negate_b": signs in (2, 3)}
+            if sparse and types[1] in ("f16", "bf16", "tf32"):
+                options["selector"] = step // 8 % 2
+            for place, (registers, a_major, b_major) in enumerate(_places(majors=sixteen)):
+                narrow = sparse and b_major == "K"  # rows of 64 bytes do not fit in 32
+                of_b = [each for each in SWIZZLES if not (narrow and each == "32B")]
+                yield _setup("every form", types, n, SWIZZLES[step % 4],
+                             of_b[(step // 4 + place) % len(of_b)], sparse=sparse,
+                             registers=registers, a_major=a_major, b_major=b_major, **options)
+            step += 1
+
+
+def _places(*, majors: bool) -> Iterator[tuple[bool, str, str]]:
+    """Whether A is in registers, and the majors: K where there is no choice."""
+    for registers, a_major, b_major in product((False, True), ("K", "MN"), ("K", "MN")):
+        if (majors or (a_major, b_major) == ("K", "K")) and not (registers and a_major == "MN"):
+            yield registers, a_major, b_major
 
 
 def _layouts() -> Iterator[Setup]:
@@ -313,20 +369,23 @@ def _metadata(form: Form, rng: np.random.Generator, *, any_bits: bool) -> NDArra
 _Run = tuple[Setup, Kernel, list[NDArray[Any]]]
 
 
-def _launch(run: _Run) -> Any:
-    """The output of the device, or why there is none."""
-    _, kernel, args = run
+def _run(numbered: tuple[int, Setup], *, seed: int, on_device: bool) -> tuple[_Run, Any]:
+    """A kernel with its arguments, and the output of the device, or why there is none."""
+    at, setup = numbered
+    kernel, args = setup.kernel(), _arguments(setup, np.random.default_rng([seed, at]))
+    if not on_device:
+        return (setup, kernel, args), None
     own = [*args[:4], args[4].copy(), *args[5:]]
     try:
         done = mmalab.launch(kernel, own)
     except mmalab.errors.MmalabError as failed:
-        return f"{type(failed).__name__}: {failed}"
-    return own[4], done
+        return (setup, kernel, args), f"{type(failed).__name__}: {failed}"
+    return (setup, kernel, args), (own[4], done)
 
 
 def _compare(run: _Run, got: Any, *, late: bool) -> dict[str, Any]:
     setup, kernel, args = run
-    case: dict[str, Any] = {"kernel": str(setup), "outputs": args[4].size}
+    case: dict[str, Any] = {"kernel": str(setup), "form": setup.key, "outputs": args[4].size}
     if setup.probe:
         case["probe"] = setup.probe
     if late:
@@ -360,12 +419,15 @@ def inputs_digest(args: list[NDArray[Any]]) -> str:
     return hashlib.sha256(b"".join(a.tobytes() for a in args)).hexdigest()[:16]
 
 
-def _keep(runs: list[_Run], measured: list[Any], seed: int, path: Path) -> int:
+def _keep(runs: list[_Run], measured: list[Any], seed: int, options: argparse.Namespace,
+          seconds: float) -> int:
     """Write down what the device made of all kernels; 1 where one did not run."""
-    index, whole = [], {}
+    index, whole, path = [], {}, options.vectors
     for at, ((setup, _, args), got) in enumerate(zip(runs, measured, strict=True)):
         row = {"kernel": str(setup), "probe": setup.probe,
                "inputs": inputs_digest(args)}
+        if not isinstance(got, str):
+            row["compiler"] = got[1].compiler
         if isinstance(got, str):
             print(row["kernel"], got, flush=True)
             row["problem"] = got
@@ -373,7 +435,9 @@ def _keep(runs: list[_Run], measured: list[Any], seed: int, path: Path) -> int:
             whole[str(at)] = got[0]
         index.append(row)
     facts = {"what": "wgmma on the device: digests of what each case wrote, narrow ones whole",
-             "seed": seed, "command": " ".join(["tools/gpu_wgmma.py", *sys.argv[1:]]),
+             "seed": seed, "every": options.every, "only": options.only,
+             "seconds": round(seconds, 1),
+             "command": " ".join(["tools/gpu_wgmma.py", *sys.argv[1:]]),
              "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"), "mixes": MIXES,
              "device": mmalab.device.info(0), "mmalab": mmalab.__version__}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -386,17 +450,71 @@ def _keep(runs: list[_Run], measured: list[Any], seed: int, path: Path) -> int:
     return 1 if missing else 0
 
 
-def _record(cases: list[dict[str, Any]], seed: int, options: argparse.Namespace,
-            seconds: float) -> dict[str, Any]:
-    device = {} if options.emulate_only else mmalab.device.info(0)
+def _replay(options: argparse.Namespace) -> int:
+    """Emulate what the vectors hold, and write the record of all of them."""
+    start = time.monotonic()
+    cases: list[dict[str, Any]] = []
+    facts: list[dict[str, Any]] = []
+    for path in options.compare:
+        with np.load(path) as file:
+            held = {name: file[name] for name in file.files}
+        facts.append(json.loads(str(held["facts"])))
+        index = json.loads(str(held["index"]))
+        setups = _wanted(every=facts[-1].get("every", False), only=facts[-1].get("only", ""))
+        if [str(setup) for setup in setups] != [row["kernel"] for row in index]:
+            message = f"{path} is of other kernels than these"
+            raise SystemExit(message)
+        replayed = partial(_replayed, held=held, seed=facts[-1]["seed"])
+        before = len(cases)
+        cases += [replayed(at, row, setup) for at, (row, setup) in
+                  enumerate(zip(index, setups, strict=True)) if options.only in row["kernel"]]
+        print(f"{path.name}: {len(cases) - before} kernels, {time.monotonic() - start:.0f} s",
+              flush=True)
+    record = _record(cases, facts[-1]["device"], time.monotonic() - start) | {
+        "date": facts[-1]["date"], "seeds": [each["seed"] for each in facts],
+        "vectors": [{"file": path.name, **{key: each[key] for key in ("command", "date")},
+                     "device": each["device"].get("name"), "driver": each["device"].get("driver")}
+                    for path, each in zip(options.compare, facts, strict=True)]}
+    return _written(record, options)
+
+
+def _replayed(at: int, row: dict[str, Any], setup: Setup, *, held: dict[str, NDArray[Any]],
+              seed: int) -> dict[str, Any]:
+    """One kernel of some vectors on the emulator. Words that differ are counted where the vectors
+    hold them; of the others it is known that a case differs, and counted as one word."""
+    args = _arguments(setup, np.random.default_rng([seed, at]))
+    case: dict[str, Any] = {"kernel": row["kernel"], "form": setup.key, "outputs": args[4].size}
+    if row["probe"]:
+        case["probe"] = row["probe"]
+    if "problem" in row:
+        return case | {"problem": row["problem"]}
+    if inputs_digest(args) != row["inputs"]:
+        return case | {"problem": "these are not the inputs that the device had"}
+    mmalab.emulate(setup.kernel(), args, sanitize=False)
+    wrong = (digests(args[4]) != held["digests"][at]).any(axis=1)
+    case |= {"mismatches": int(wrong.sum()), "compiler": row.get("compiler", "ptxas 13.0")}
+    if wrong.any():
+        case["by_mix"] = dict(zip(MIXES, wrong.astype(int).tolist(), strict=True))
+        if str(at) in held:
+            theirs = held[str(at)]
+            differ = np.argwhere(theirs != args[4])
+            place = tuple(int(x) for x in differ[0])
+            case |= {"mismatches": len(differ), "first": {
+                "at": place, "gpu": hex(int(theirs[place])), "emulator": hex(int(args[4][place]))}}
+        print(json.dumps(case), flush=True)
+    return case
+
+
+def _record(cases: list[dict[str, Any]], device: dict[str, Any], seconds: float,
+            ) -> dict[str, Any]:
     ruled, probes = ([c for c in cases if ("probe" in c) == probe] for probe in (False, True))
     return {
         "what": "every wgmma form on the device and in the emulator, bit for bit",
         "command": " ".join(["tools/gpu_wgmma.py", *sys.argv[1:]]),
         "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"), "device": device,
-        "mmalab": mmalab.__version__, "seed": seed,
+        "mmalab": mmalab.__version__,
         "compilers": sorted({c["compiler"] for c in cases if "compiler" in c}),
-        "kernels": len(cases), "forms": len({c["kernel"].split(" A ")[0] for c in cases}),
+        "kernels": len(cases), "forms": len({c["form"] for c in cases}),
         "outputs": sum(c["outputs"] for c in ruled if "mismatches" in c),
         "mismatches": sum(c.get("mismatches", 0) for c in ruled),
         "probe_outputs": sum(c["outputs"] for c in probes if "mismatches" in c),
