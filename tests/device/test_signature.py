@@ -87,6 +87,20 @@ def test_attributes_of_a_launch():
     assert (both[4].clusterDim.x, both[4].clusterDim.y, both[4].clusterDim.z) == (2, 1, 1)
     assert both[6].programmaticStreamSerializationAllowed == 1
     assert set(both) == {4, 6}
+    text = BEYOND.replace("u64 x)", "u64 x) .explicitcluster")
+    [one] = gpu._config(read_shape(read_signature(parse(text), None), None,
+                                   **{**none, "block": 32, "cluster": 1})).attrs
+    assert (one.id, one.value.clusterDim.x) == (4, 1)
+
+
+def test_a_cluster_of_one_that_the_kernel_asks_for_is_told_too():
+    """.explicitcluster wants the attribute also where the cluster is one CTA, and wants a word."""
+    text = BEYOND.replace("u64 x)", "u64 x) .explicitcluster")
+    signature = read_signature(parse(text), None)
+    sizes = {"grid": None, "block": 32, "dynamic_shared": None}
+    assert read_shape(signature, None, cluster=1, **sizes).explicit_cluster
+    with pytest.raises(UsageError, match="no cluster size"):
+        read_shape(signature, None, cluster=None, **sizes)
 
 
 REFUSED = {

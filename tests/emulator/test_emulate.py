@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -134,6 +135,21 @@ def test_impossible_launches_are_errors(options, words):
         _launch(**options)
     with pytest.raises(UsageError, match="threads"):
         _launch(".maxntid 64", block=96)
+
+
+def test_an_explicit_cluster_is_named():
+    """.explicitcluster alone assembles; each launch must say its cluster, be it of one CTA."""
+    text = HEAD.format(target="sm_90") + ".entry k() {} {{ ret; }}"
+    loose, tied = (text.format(f".reqntid 32 .explicitcluster{more}")
+                   for more in ("", " .reqnctapercluster 2"))
+    own = Kernel("own", loose, "k", (2, 1, 1), (32, 1, 1), (), "sm_90")
+    for kernel, grid in ((loose, 2), (own, None)):
+        with pytest.raises(UsageError, match=r"(?s)no cluster size.*explicitcluster.*cluster="):
+            emulate(kernel, [], grid=grid, executor=interpret)
+        for cluster in (1, 2):
+            emulate(kernel, [], grid=grid, cluster=cluster, executor=interpret)
+    emulate(replace(own, cluster=(2, 1, 1)), [], executor=interpret)
+    emulate(tied, [], grid=2, executor=interpret)
 
 
 def test_special_registers_describe_the_launch():

@@ -25,7 +25,7 @@ from mmalab.device.tensor_maps import at_address
 from mmalab.errors import ToolError, UsageError
 from mmalab.tensormap import TensorMap
 
-__all__ = ["Buffers", "Code", "Gpu", "buffers", "device_count", "open_gpu"]
+__all__ = ["PATIENCE_S", "Buffers", "Code", "Gpu", "buffers", "device_count", "open_gpu"]
 
 #: Seconds after which a kernel that has not returned is given up (it cannot be stopped).
 PATIENCE_S = 60.0
@@ -96,8 +96,11 @@ class Gpu:
                             output=str(failed), where="cuLibraryLoadData") from failed
         return Code(kernel.handle, (library, kernel), entry)
 
-    def run(self, code: Code, shape: Shape, block: bytes, offsets: Sequence[int]) -> float:
+    def run(self, code: Code, shape: Shape, block: bytes, offsets: Sequence[int],
+            patience: float = PATIENCE_S) -> float:
         """Launch with a parameter block, wait, and give the milliseconds between two events.
+
+        `patience` is when to give up, in seconds.
 
         Raises:
             DriverError: the launch is refused, or the kernel faults.
@@ -108,7 +111,7 @@ class Gpu:
             call(self.driver.cuEventRecord, start, self.stream.handle)
             self.enqueue(code, shape, block, offsets)
             call(self.driver.cuEventRecord, end, self.stream.handle)
-            self.wait(code.name)
+            self.wait(code.name, patience=patience)
             return float(call(self.driver.cuEventElapsedTime, start, end))
         finally:
             for event in (start, end):
@@ -165,7 +168,7 @@ class Gpu:
         config.hStream = self.stream.handle
         kinds = self.driver.CUlaunchAttributeID
         attributes = []
-        if shape.cluster != (1, 1, 1):
+        if shape.cluster != (1, 1, 1) or shape.explicit_cluster:
             attribute = self.driver.CUlaunchAttribute()
             attribute.id = kinds.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
             extent = attribute.value.clusterDim
@@ -197,8 +200,8 @@ class Gpu:
                 check("cuStreamQuery", error)
                 return
             if time.monotonic() > end:
-                self.lost = f"kernel {name} has not returned for {patience:.0f} s"
-                raise Hung(name, f"did not return within {patience:.0f} s, and a running "
+                self.lost = f"kernel {name} has not returned for {patience:g} s"
+                raise Hung(name, f"did not return within {patience:g} s, and a running "
                            "kernel cannot be stopped: this process can launch nothing more",
                            where=f"{self.name} ({self.chip})")
             time.sleep(pause)

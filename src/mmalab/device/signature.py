@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mmalab.emulator.requests import check_launch, three, whole
+from mmalab.emulator.requests import check_launch, cluster_of, three, whole
 from mmalab.emulator.state import LaunchShape
 from mmalab.emulator.symbols import alignment, byte_size, place
 from mmalab.errors import UsageError
@@ -38,6 +38,7 @@ class Signature:
     required_cluster: Dim3 | None = None
     max_block: Dim3 | None = None
     max_cluster: int = 0
+    explicit_cluster: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class Shape:
     dynamic_shared: int
     #: Whether it may begin before the kernel ahead on the stream has ended.
     programmatic: bool = False
+    #: Whether the launch names a cluster of one CTA too.
+    explicit_cluster: bool = False
 
     def __str__(self) -> str:
         cluster = f" in clusters of {self.cluster}" if self.cluster != (1, 1, 1) else ""
@@ -69,7 +72,8 @@ def read_signature(module: Module, entry: str | None) -> Signature:
                    for p, offset in zip(found.parameters, offsets, strict=True))
     return Signature(found.name, params, size, _extent(found, ".reqntid"),
                      _extent(found, ".reqnctapercluster"), _extent(found, ".maxntid"),
-                     int(dict(found.attributes).get(".maxclusterrank", 0)))
+                     int(dict(found.attributes).get(".maxclusterrank", 0)),
+                     ".explicitcluster" in dict(found.attributes))
 
 
 def _entry(module: Module, name: str | None) -> Function:
@@ -103,12 +107,13 @@ def read_shape(signature: Signature, kernel: Kernel | None, *, grid: Extent | No
                          legal="block=(x, y, z)", where=_WHERE)
     sizes = {
         "grid": _first(grid, kernel and kernel.grid, 1), "block": block,
-        "cluster": _first(cluster, kernel and kernel.cluster, signature.required_cluster, 1)}
+        "cluster": cluster_of(signature, cluster, kernel)}
     return Shape(
         **{name: three(name, size, where=_WHERE) for name, size in sizes.items()},
         dynamic_shared=whole("dynamic_shared", _first(
             dynamic_shared, kernel and kernel.dynamic_shared, 0), where=_WHERE),
-        programmatic=kernel is not None and kernel.programmatic)
+        programmatic=kernel is not None and kernel.programmatic,
+        explicit_cluster=signature.explicit_cluster)
 
 
 def check_shape(signature: Signature, shape: Shape, chip: str, static_shared: int = 0) -> None:

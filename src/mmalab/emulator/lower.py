@@ -51,6 +51,7 @@ from mmalab.ptx.nodes import (
 
 __all__ = ["entry_named", "lower"]
 
+_WHERE = "mmalab.emulate"
 _MAX_SITES = 1 << 18
 #: Bytes of global and constant variables.
 _MAX_BYTES = 1 << 30
@@ -88,13 +89,14 @@ def entry_named(module: Module, name: str | None) -> Function:
     entries = {f.name: f for f in module.entries}
     if len(entries) < len(module.entries):
         raise UsageError("two kernels of one name", "a module defines a name once",
-                         legal=sorted(entries))
+                         legal=sorted(entries), where=_WHERE)
     if name is None and len(entries) == 1:
         return next(iter(entries.values()))
     if name is None or name not in entries:
         raise UsageError(f"entry {name}" if name else "no entry named",
                          "the module has no such kernel" if name else
-                         f"the module has {len(entries)} kernels", legal=sorted(entries))
+                         f"the module has {len(entries)} kernels", legal=sorted(entries),
+                         where=_WHERE)
     return entries[name]
 
 
@@ -125,10 +127,12 @@ class Lowering:
         total = sum(map(byte_size, defined))
         if total > _MAX_BYTES:
             raise LimitExceeded(f"{total} bytes of module variables",
-                                f"the emulator has room for {_MAX_BYTES}")
+                                f"the emulator has room for {_MAX_BYTES}",
+                                legal="arrays as arguments", where=_WHERE)
         for index, variable in enumerate(defined):
             if variable.name in self.top.variables:
                 raise UsageError(f"variable {variable.name}", "is declared twice",
+                                 legal="a name of its own",
                                  where=f"line {variable.line} of the PTX text")
             base = (FIRST_BUFFER_TAG + index) << TAG_SHIFT
             self.top.variables[variable.name] = VariableAt(variable.space, base)
@@ -140,7 +144,9 @@ class Lowering:
             return found.address
         if name in self.functions:
             return self.functions[name]
-        raise UsageError(f"{name} in an initialiser", "no such variable or function")
+        raise UsageError(f"{name} in an initialiser", "no such variable or function",
+                         legal=[*self.top.variables, *self.functions] or "a number",
+                         where="PTX ISA, Initializers")
 
     def _globals(self) -> tuple[tuple[str, str, int, int, bytes], ...]:
         return tuple(
@@ -206,6 +212,7 @@ class Lowering:
             required_block=_extent(entry, ".reqntid"), max_block=_extent(entry, ".maxntid"),
             required_cluster=_extent(entry, ".reqnctapercluster"),
             max_cluster=int(dict(entry.attributes).get(".maxclusterrank", 0)),
+            explicit_cluster=".explicitcluster" in dict(entry.attributes),
             shared_variables=self.shared_variables,
             launch_registers=launch_registers(entry, self.module.target))
 
@@ -227,6 +234,7 @@ class Lowering:
             if isinstance(statement, Label):
                 if statement.name in scope.labels:
                     raise UsageError(f"label {statement.name}", "is declared twice",
+                                     legal="a name of its own in each block",
                                      where=f"line {statement.line} of the PTX text")
                 scope.labels[statement.name] = self.new_label()
             elif isinstance(statement, Directive) and statement.name == ".branchtargets":
@@ -257,6 +265,7 @@ class Lowering:
         else:
             raise UsageError(f".{variable.space} variable {variable.name} in a function",
                              "only shared, local and param variables are declared there",
+                             legal=f"the same .{variable.space} variable before the function",
                              where=f"line {variable.line} of the PTX text")
 
     def _instruction(self, node: Instruction, scope: Scope, frame: Frame) -> None:
@@ -282,7 +291,7 @@ class Lowering:
                 guard: tuple[int, bool] | None) -> None:
         if len(self.sites) >= _MAX_SITES:
             raise LimitExceeded(f"{_MAX_SITES} instructions after inlining",
-                                "the kernel is too large to lower")
+                                "the kernel is too large to lower", where=_WHERE)
         check_operands(form, operands, line)
         self.sites.append(Site(len(self.sites), line, form, operands, guard, text))
 

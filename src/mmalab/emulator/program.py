@@ -167,6 +167,8 @@ class Program:
     required_cluster: tuple[int, int, int] | None = None
     #: CTAs of a cluster at most (.maxclusterrank), 0 where nothing is said.
     max_cluster: int = 0
+    #: Whether every launch must name a cluster (.explicitcluster).
+    explicit_cluster: bool = False
     #: (name, first byte, bytes) of each static shared variable.
     shared_variables: tuple[tuple[str, int, int], ...] = ()
     #: Registers of a thread at launch where directives fix them, else 0.

@@ -31,7 +31,7 @@ from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
 
 __all__ = ["Demands", "Extent", "arguments", "check_image", "check_kernel", "check_launch",
-           "check_names", "check_shape", "schedule_of", "three", "whole"]
+           "check_names", "check_shape", "cluster_of", "schedule_of", "three", "whole"]
 
 Extent = int | Sequence[int]
 
@@ -54,7 +54,8 @@ def whole(name: str, value: Any, *, least: int = 0, where: str = _WHERE) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise UsageError(f"{name} {value!r}", "is not an integer", where=where) from None
+        raise UsageError(f"{name} {value!r}", "is not an integer", legal=f"an integer from {least}",
+                         where=where) from None
     if number < least:
         raise UsageError(f"{name} {number}", "too small", legal=f"{least} or more", where=where)
     return number
@@ -163,6 +164,28 @@ class Demands(Protocol):
     @property
     def max_cluster(self) -> int:
         """``.maxclusterrank``; 0 where nothing is said."""
+
+    @property
+    def explicit_cluster(self) -> bool:
+        """Whether there is ``.explicitcluster``."""
+
+
+def cluster_of(kernel: Demands, given: Extent | None, own: Kernel | None) -> Extent:
+    """The cluster of a launch: what is given, else the Kernel's, else what the PTX requires.
+
+    ``.explicitcluster`` wants one of them to speak; a Kernel's cluster of one CTA says nothing.
+
+    Raises:
+        UsageError: nobody names a cluster although the kernel asks for it.
+    """
+    named = given if given is not None else own.cluster if own else None
+    if (kernel.explicit_cluster and kernel.required_cluster is None
+            and (named is None or (given is None and named == (1, 1, 1)))):
+        raise UsageError("no cluster size", f"{kernel.entry} has .explicitcluster: a launch names "
+                         "its cluster, also one of a single CTA",
+                         legal="cluster=(x, y, z), --cluster X,Y,Z; or .reqnctapercluster in the "
+                         "PTX", where="PTX ISA, .explicitcluster")
+    return named if named is not None else kernel.required_cluster or 1
 
 
 def check_shape(program: Program, shape: LaunchShape, target: str) -> None:

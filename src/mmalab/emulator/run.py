@@ -45,6 +45,7 @@ from mmalab.emulator.requests import (
     check_kernel,
     check_names,
     check_shape,
+    cluster_of,
     schedule_of,
     three,
     whole,
@@ -139,7 +140,8 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
             executor(machine, max_steps)
     except MemoryError as error:
         raise LimitExceeded(f"a launch of {shape.ctas} CTAs of {shape.threads} threads",
-                            f"needs more memory than there is: {error}") from None
+                            f"needs more memory than there is: {error}",
+                            legal="fewer CTAs", where="mmalab.emulate") from None
     space.flush()
     return _report(machine, heard)
 
@@ -169,8 +171,7 @@ def _shape(program: Program, kernel: Kernel | Module | str, grid: Extent | None,
     shape = LaunchShape(
         three("grid", grid if grid is not None else own.grid if own else 1),
         three("block", block),
-        three("cluster", cluster if cluster is not None else own.cluster if own
-              else program.required_cluster or 1),
+        three("cluster", cluster_of(program, cluster, own)),
         whole("dynamic_shared", dynamic_shared if dynamic_shared is not None
               else own.dynamic_shared if own else 0))
     check_shape(program, shape, target)
