@@ -6,7 +6,7 @@ import secrets
 
 import numpy as np
 import pytest
-from hopper import multiplied
+from hopper import found_in, multiplied
 from products import arguments, differing
 
 import mmalab
@@ -25,6 +25,22 @@ CHOICES = {
     "ping-pong, panel by panel": (300, 328, 136, {
         "plan": Plan((128, 192), 2, (2, 1), sms=2, store="staged", panels=1, **_TURNS)}),
     "two panels of three": (200, 136, 72, {"plan": Plan((128, 96), 2, store="staged", panels=2)}),
+    "words panel by panel": (300, 192, 136, {
+        "plan": Plan((128, 96), 3, sms=1, store="staged", panels=1, **_TURNS), "out": "f32"}),
+    "words, staged": (200, 96, 144, {"plan": Plan((128, 96), 2, store="staged"), "dtype": "s8"}),
+    **{f"ring, {slices} slices": (300, 96, 64 * slices - 24, {
+        "plan": Plan((128, 64), 9, sms=1, store="ring"), "out": "f32"}) for slices in (1, 3, 7, 8)},
+    "ring, words to two": (600, 96, 264, {
+        "plan": Plan((128, 64), 9, (2, 1), sms=2, store="ring"), "out": "f32"}),
+    "ring, along N": (260, 104, 264, {"plan": Plan((128, 64), 9, (1, 2), sms=2, store="ring")}),
+    "ring and beside it": (260, 512, 72, {
+        "plan": Plan((128, 256), 4, sms=1, store="ring"), "dtype": "tf32"}),
+    "ring, two blocks": (520, 432, 72, {"plan": Plan((256, 208), 3, (1, 2), sms=2, store="ring")}),
+    "ring, three groups": (500, 96, 264, {
+        "plan": Plan((192, 64), 7, groups=3, sms=1, store="ring"), "out": "f32"}),
+    "ring, promoted": (260, 96, 400, {
+        "plan": Plan((128, 64), 9, sms=1, store="ring"), "dtype": "e4m3", "out": "bf16",
+        "promote_every": 128}),
     "any columns": (131, 133, 72, {"plan": Plan((128, 64), 2, store="direct")}),
     "any columns, f32": (131, 133, 72, {"plan": Plan((128, 64), 2, store="direct"),
                                         "out": "f32"}),
@@ -79,6 +95,8 @@ def test_gathered_slices_beyond_the_ring():
     {"plan": Plan((128, 64), 2, (2, 1), sms=2)},
     {"plan": Plan((128, 64), 2, sms=1, store="staged")},
     {"plan": Plan((128, 64), 2, sms=1, **_TURNS)},
+    {"plan": Plan((128, 64), 9, (2, 1), sms=2, store="ring")},
+    {"plan": Plan((128, 64), 9, sms=1, store="ring"), "out": "f32"},
 ])
 def test_no_schedule_of_the_copies_changes_the_result(schedule, given):
     """Copies and products that finish as late as they may, or at any time, change nothing."""
@@ -86,9 +104,22 @@ def test_no_schedule_of_the_copies_changes_the_result(schedule, given):
     assert run.findings == []
 
 
+@pytest.mark.parametrize(("old", "new", "found"), [
+    (r"    @%p\d+ cp\.async\.bulk\.wait_group\.read 0;\n", "", "missing-bulk-wait"),
+    (r"    fence\.proxy\.async\.shared::cta;\n", "", "missing-proxy-fence"),
+    (r"    @%p\d+ cp\.async\.bulk\.wait_group 0;\n", "", "missing-bulk-wait"),
+])
+def test_what_lends_stages_is_needed(old, new, found):
+    """Without any one wait or fence between C, TMA and the next tile the sanitizer names it."""
+    kernel = gemm(300, 96, 648, out="f32", plan=Plan((128, 64), 9, store="ring", sms=1))
+    assert kernel.facts["lent"] == 2
+    assert found_in(kernel, old, new) == {found}
+
+
 @pytest.mark.parametrize("given", [
     {"n": 96, "k": 72, "plan": Plan((128, 64), 2, sms=2)},
     {"n": 96, "k": 72, "plan": Plan((128, 64), 2, sms=2, store="staged")},
+    {"n": 96, "k": 72, "plan": Plan((128, 64), 9, sms=2, store="ring"), "out": "f32"},
     {"n": 34, "k": 36, "plan": Plan((128, 64), 2, store="direct", flight=0)},
 ])
 def test_batches(given):

@@ -30,6 +30,12 @@ def _also(types: Mapping[str, Any], *plans: Mapping[str, Any]) -> tuple[Mapping[
 _LINE = {"l2_promotion": "128B"}
 _LARGE = ({"tile": (128, 256), "stages": 4, **_LINE},
           {"tile": (256, 208), "stages": 3, "cluster": (1, 2), **_LINE})
+#: The same, C leaving through stages of the ring: of 16-bit results, and of words.
+_LENT = ({"tile": (256, 208), "stages": 3, "cluster": (1, 2), "store": "ring", **_LINE},
+         {"tile": (256, 192), "stages": 4, "cluster": (1, 2), "store": "ring", **_LINE},
+         {"tile": (128, 256), "stages": 4, "store": "ring", **_LINE})
+_LENT_WORDS = ({"tile": (128, 256), "stages": 4, "store": "ring", **_LINE},
+               {"tile": (128, 256), "stages": 4, "cluster": (2, 1), "store": "ring", **_LINE})
 #: The same where sums are promoted.
 _HALVES = ({"tile": (128, 256), "stages": 4, "cluster": (2, 1), "part": 128, **_LINE},
            {"tile": (128, 192), "stages": 5, "cluster": (2, 1), "part": 96, "parts": 2, **_LINE},
@@ -94,18 +100,20 @@ _SHORT = {f"8192 x 8192 x {k}": (8192, 8192, k) for k in (512, 1024, 2048)}
 _UNALIGNED = {f"8192 x 8192 x {k}": (8192, 8192, k) for k in (4092, 4090, 4095)}
 
 TABLES: dict[str, tuple[Row, ...]] = {
-    "bf16": (*_rows("BF16", _SQUARES, _WGMMA, *_also(_BF16, *_LARGE)),
+    "bf16": (*_rows("BF16", _SQUARES, _WGMMA, *_also(_BF16, *_LARGE, *_LENT)),
              *_rows("BF16", _SHORT, _WGMMA, *_also(_BF16, *_SWIFT))),
-    "llm": _rows("BF16", _MODELS, _WGMMA, *_also(_BF16, *_LARGE)),
-    "fp8": (*_rows("E4M3, fast accumulation,", _SQUARES, _WGMMA, *_also(_E4M3, *_LARGE)),
+    "llm": _rows("BF16", _MODELS, _WGMMA, *_also(_BF16, *_LARGE, *_LENT)),
+    "fp8": (*_rows("E4M3, fast accumulation,", _SQUARES, _WGMMA,
+                  *_also(_E4M3, *_LARGE, *_LENT)),
             *_rows("E4M3, promoted every 128,", _SQUARES, _WGMMA,
                    *_also({**_E4M3, "promote_every": 128}, *_HALVES)),
             *_rows("E4M3, promoted every 64,", _square(8192), _WGMMA,
                    {**_E4M3, "promote_every": 64})),
-    "int8": _rows("S8 to S32", _SQUARES, _WGMMA, *_also({"dtype": "s8"}, *_LARGE, {
-        "tile": (128, 192), "stages": 5, "cluster": (2, 1), "schedule": "pingpong",
-        "band": 4096})),
-    "tf32": _rows("TF32", _SQUARES, _WGMMA, *_also({"dtype": "tf32"}, *_LARGE)),
+    "int8": _rows("S8 to S32", _SQUARES, _WGMMA, *_also(
+        {"dtype": "s8"}, *_LARGE, *_LENT_WORDS,
+        *({"tile": (128, 192), "stages": 5, "cluster": (2, 1), "schedule": "pingpong",
+           "band": 4096, **store} for store in ({}, {"store": "staged", "panels": 1})))),
+    "tf32": _rows("TF32", _SQUARES, _WGMMA, *_also({"dtype": "tf32"}, *_LARGE, *_LENT_WORDS)),
     "unaligned": (*_rows("BF16", _UNALIGNED, _WGMMA, *_SHIFTED),
                   *_rows("BF16, copied first,", _UNALIGNED, _WGMMA, _COPIED)),
     "skinny": (*_skinny("BF16", _BF16), *_skinny("E4M3", _E4M3)),

@@ -1,15 +1,15 @@
-"""From the accumulators to C: three ways out, each with what it asks of the tile.
+"""From the accumulators to C: the ways out, each with what it asks of the tile.
 
 The accumulator of thread (t, g) of warp w holds rows g and g + 8 of the warp's 16, columns 2 t and
 2 t + 1 of every eight. C is row-major.
 
-=========  =========================================================================================
-direct     what a thread holds, two neighbours and more: any N, half-filled sectors
-permuted   B's tensor map has dealt the columns out (see `maps`), so a thread's registers are 16
-           consecutive bytes: full sectors, no shared memory, no barrier
-staged     stmatrix into swizzled shared memory, then one TMA store per panel, read while the group
-           goes on to its next tile
-=========  =========================================================================================
+============  ======================================================================================
+direct        what a thread holds, two neighbours and more: any N, half-filled sectors
+permuted      B's tensor map has dealt the columns out (see `maps`), so a thread's registers are 16
+              consecutive bytes: full sectors, no shared memory, no barrier
+staged, ring  through swizzled shared memory, then one TMA store per panel, which is read while the
+              group goes on to its next tile (see `staged`)
+============  ======================================================================================
 """
 
 from __future__ import annotations
@@ -17,16 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from mmalab.kernels.placement import emit_layout
-from mmalab.kernels.sm90_wgmma.maps import eight, panel_columns
+from mmalab.kernels.sm90_wgmma.maps import eight
 from mmalab.kernels.sm90_wgmma.order import Place
-from mmalab.kernels.sm90_wgmma.plan import GROUP
 from mmalab.kernels.sm90_wgmma.problem import Problem
-from mmalab.layouts import TMA_SWIZZLES, Layout, compose
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["Direct", "Staged", "group_row", "packed"]
+__all__ = ["Direct", "Lanes", "group_row", "packed"]
 
 Sums = list[list[Register]]
 
@@ -154,75 +151,3 @@ class Direct:
             return
         with b.guard(inside):
             b.st(f"global.{width}{kind}", place, value)
-
-
-class Staged:
-    """Store "staged": 64 rows at a time through shared memory and TMA."""
-
-    def __init__(self, b: KernelBuilder, problem: Problem, c: Register, group: Register,
-                 shared: Register) -> None:
-        self.b, self.problem, self.c, self.group = b, problem, c, group
-        self.columns = panel_columns(problem)
-        self.pitch = self.columns * problem.out_bytes
-        self.together = problem.plan.panels * self.columns or problem.plan.tile[1]
-        thread = b.mov("u32", b.tid.x)
-        within = b.and_("b32", thread, GROUP - 1)
-        self.leads = b.setp("eq", "u32", within, 0)
-        size = problem.plan.staging_bytes(problem.out_bytes)
-        self.base = b.mad_lo("u32", group, size, shared)
-        self.barrier = b.add("u32", group, 1)
-        self.places = self._places(within)
-
-    def _places(self, within: Register) -> list[Register]:
-        """Of each pair of eights in a panel, the line that the lane names to stmatrix."""
-        b = self.b
-        # lane -> line of the warp's 16 and byte: matrices (0, 0), (8, 0), (0, 16), (8, 16)
-        lanes = Layout((8, 2, 2, 4), (1, 8, 64 * 16, 16))
-        panel = Layout((64, self.pitch), (self.pitch, 1))
-        swizzle = TMA_SWIZZLES[f"{self.pitch}B"]
-        first = b.add("u32", self.base, emit_layout(b, compose(swizzle, compose(panel, lanes)),
-                                                    within))
-        return [b.xor("b32", first, at * 32) if at else first for at in range(self.pitch // 32)]
-
-    def store(self, sums: Sums, at: Place) -> None:
-        """Write the group's part of a tile; TMA reads on after this."""
-        b, problem, plan = self.b, self.problem, self.problem.plan
-        row, which = at.m, b.mov("u32", 0) if at.which is None else at.which
-        if plan.schedule == "cooperative" and plan.groups > 1:
-            row = b.mad_lo("u32", self.group, plan.group_rows, at.m)
-        for block, registers in enumerate(sums):
-            words = packed(b, problem, registers)
-            for first in range(0, plan.tile[1], self.together):
-                columns = range(first, min(first + self.together, plan.tile[1]), self.columns)
-                with b.guard(self.leads):
-                    b.emit("cp.async.bulk.wait_group.read", 0)
-                b.emit("bar.sync", self.barrier, GROUP)
-                self._lay_out(words, columns)
-                b.emit("fence.proxy.async.shared::cta")
-                b.emit("bar.sync", self.barrier, GROUP)
-                with b.when(self.leads):
-                    self._leave(b.add("u32", row, block * 64) if block else row, at.n, which,
-                                columns)
-
-    def _lay_out(self, words: list[Register], columns: range) -> None:
-        """Some panels, each behind the one ahead."""
-        b = self.b
-        for number, first in enumerate(columns):
-            for at, place in enumerate(self.places):
-                sixteen = first // 16 + at
-                b.emit("stmatrix.sync.aligned.m8n8.x4.shared.b16",
-                       b.at(place, number * 64 * self.pitch), words[4 * sixteen : 4 * sixteen + 4])
-
-    def _leave(self, row: Register, n: Register, which: Register, columns: range) -> None:
-        b = self.b
-        for number, first in enumerate(columns):
-            column = b.add("u32", n, first) if first else n
-            target = b.at(self.c, coordinates=[column, row, which])
-            b.emit("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group", target,
-                   b.at(self.base, number * 64 * self.pitch))
-        b.emit("cp.async.bulk.commit_group")
-
-    def finish(self) -> None:
-        """Nothing that was stored is still being read."""
-        with self.b.guard(self.leads):
-            self.b.emit("cp.async.bulk.wait_group", 0)

@@ -25,7 +25,7 @@ from mmalab import isa
 from mmalab.errors import UsageError
 from mmalab.kernels.arguments import check_arrays
 from mmalab.kernels.sm90_wgmma.choose import Wanted, is_skinny, plan_for, split_for
-from mmalab.kernels.sm90_wgmma.epilogue import Direct, Staged, group_row
+from mmalab.kernels.sm90_wgmma.epilogue import Direct, group_row
 from mmalab.kernels.sm90_wgmma.gather import WARPS, Gather
 from mmalab.kernels.sm90_wgmma.loaded import Loaded
 from mmalab.kernels.sm90_wgmma.mainloop import Mainloop
@@ -43,6 +43,7 @@ from mmalab.kernels.sm90_wgmma.scales import BlockScales
 from mmalab.kernels.sm90_wgmma.shift import WARPS as SHIFTING
 from mmalab.kernels.sm90_wgmma.shift import Shift
 from mmalab.kernels.sm90_wgmma.skinny import skinny
+from mmalab.kernels.sm90_wgmma.staged import Ring, Staged
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Register
@@ -143,6 +144,7 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "schedule": plan.schedule,
         "band": plan.band,
         "store": plan.store,
+        "lent": problem.lent,
         "copy": problem.copy,
         "phases": problem.phases if problem.shifted else 1,
         "left": "registers" if problem.loaded else "shared",
@@ -279,10 +281,7 @@ class _Writer:
         if registers is not None:
             b.emit("setmaxnreg.inc.sync.aligned.u32", registers[1])
         loop = self._mainloop(group)
-        if plan.store == "staged":
-            way: Direct | Staged = Staged(b, self.problem, self.maps["c"], group, self.staging)
-        else:
-            way = Direct(b, self.problem, self.pointers["c"], group)
+        way = self._way_out(group, loop)
         turns = plan.groups if plan.schedule == "pingpong" else 1
         if turns > 1:
             self._skip_to(loop, group)
@@ -291,8 +290,16 @@ class _Writer:
             way.store(loop.sums, place)
             if turns > 1:
                 loop.cursor.skip(self.problem.slices * (turns - 1))
-        if isinstance(way, Staged):
+        if not isinstance(way, Direct):
             way.finish()
+
+    def _way_out(self, group: Register, loop: Mainloop) -> Direct | Staged | Ring:
+        b, problem = self.b, self.problem
+        if problem.plan.store == "staged":
+            return Staged(b, problem, self.maps["c"], group, self.staging)
+        if problem.plan.store == "ring":
+            return Ring(b, problem, self.maps["c"], group, self.shared, loop)
+        return Direct(b, problem, self.pointers["c"], group)
 
     def _mainloop(self, group: Register) -> Mainloop:
         b, problem = self.b, self.problem

@@ -10,6 +10,8 @@ the products asynchronous.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
@@ -46,6 +48,8 @@ class Mainloop:
         self._descriptors(shared, group)
         self._releases()
         self.turns = Turns(b, barriers, group) if plan.schedule == "pingpong" else None
+        #: What is done when the ring needs the stages again that are lent to C.
+        self.give_back: Callable[[], None] | None = None
 
     def _descriptors(self, shared: Register, group: Register) -> None:
         b, plan = self.b, self.problem.plan
@@ -88,8 +92,9 @@ class Mainloop:
         if self.turns is not None:
             self.turns.take()
         self._slice(before, first=True)
+        self._return_lent(0)
         if slices > 1:
-            with b.loop(slices - 1, dtype="u32", unroll=False):
+            with b.loop(slices - 1, dtype="u32", unroll=False) as at:
                 if self.problem.plan.flight == 0:
                     self._finish(before)
                 held = b.mov("u32", before)
@@ -97,10 +102,24 @@ class Mainloop:
                 if self.problem.plan.flight == 1:
                     b.emit("wgmma.wait_group.sync.aligned", 1)
                     self.release(held)
+                self._return_lent(1, at)
         if self.turns is not None:
             self.turns.give(self.leads)
         self._finish(before)
         self.pass_over()
+
+    def _return_lent(self, first: int, counted: Register | None = None) -> None:
+        """Behind slice `first`, or `first` and what is `counted`: the next slice may need a stage
+        that C's last tile holds, which is given back as late as that."""
+        if self.give_back is None:
+            return
+        due = min(self.problem.plan.stages - self.problem.lent, self.problem.slices) - 1 - first
+        if counted is None:
+            if due == 0:
+                self.give_back()
+        elif due >= 0:
+            with self.b.when(self.b.setp("eq", "b32", counted, due)):
+                self.give_back()
 
     def arrived(self) -> None:
         """Wait until the cursor's stage may be multiplied."""

@@ -3,10 +3,10 @@
 The matrices of a batch are one matrix of all their rows; a tile's lines past its own matrix are the
 next one's, and are not stored. Only C's map keeps them apart.
 
-A box of an operand is 128 bytes of K by the lines that one CTA copies. With store "permuted" B's
-lines are dealt out: line ``b + 2 t + 8 j`` of 32 in shared memory, which is column n of wgmma, is
-column ``8 t + 2 j + b`` of C, so that thread t of a quad, which holds columns 2 t and 2 t + 1 of
-every eight, holds eight neighbours of C::
+A box of an operand is 128 bytes of K by the lines that one CTA copies. With store "permuted", and
+where words of C go through shared memory, B's lines are dealt out: line ``b + 2 t + 8 j`` of 32 in
+shared memory, which is column n of wgmma, is column ``8 t + 2 j + b`` of C, so that thread t of a
+quad, which holds columns 2 t and 2 t + 1 of every eight, holds eight neighbours of C::
 
     dims    (K, 2, 4, 4, N / 32)     innermost first: k, b, t, j, and the 32 columns
     strides (   1, 8, 2, 32) lines
@@ -83,10 +83,10 @@ def maps_of(problem: Problem) -> dict[str, MapShape]:
         a_lines, b_lines = plan.tile[0] // plan.cluster[1], plan.tile[1] // plan.cluster[0]
         made["a"] = (_by_phase(problem, a_lines) if problem.loaded else
                      _operand(problem, problem.lines[0], a_lines))
-        made["b"] = (_dealt(problem, b_lines) if plan.store == "permuted" else
+        made["b"] = (_dealt(problem, b_lines) if problem.dealt else
                      _operand(problem, problem.lines[1], b_lines))
     made = {name: replace(shape, l2_promotion=plan.l2_promotion) for name, shape in made.items()}
-    if plan.store == "staged":
+    if plan.store in ("staged", "ring"):
         columns = panel_columns(problem)
         pitch = problem.n * problem.out_bytes
         made["c"] = MapShape(problem.out, (problem.n, problem.m, problem.batch),

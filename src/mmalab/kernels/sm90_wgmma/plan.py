@@ -30,7 +30,7 @@ MOST_REGISTERS, WORKING_REGISTERS = 255, 32
 #: Barriers and what else lies behind the tiles.
 _RESERVED = 1024
 #: How C is written.
-STORES = ("permuted", "staged", "direct")
+STORES = ("permuted", "staged", "ring", "direct")
 _LEFTS = ("shared", "registers")
 _PROMOTIONS = ("none", "64B", "128B", "256B")
 _COPIES = ("", "tma", "shifted", "threads", "padded")
@@ -73,7 +73,9 @@ class Plan:
         groups: warpgroups that multiply.
         schedule: `cooperative`: the groups split a tile along M; `pingpong`: each has its own.
         store: `permuted`: B's tensor map deals the columns out so that a thread holds 16
-            consecutive bytes of C; `staged`: stmatrix and TMA stores; `direct`: what a thread has.
+            consecutive bytes of C; `staged`: through shared memory of its own and TMA stores;
+            `ring`: the same, through stages of the ring that are lent to C (see `staged`);
+            `direct`: what a thread has.
         copy: `tma`, or for rows that are no multiples of 16 bytes `shifted`: TMA and warps that
             move every line to its place (see `shift`; `tma` where there is nothing to move);
             `threads` that gather (see `gather`); nothing: the one of these two that the rows allow;
@@ -222,8 +224,35 @@ class Plan:
         most = SLICE // out_bytes
         return next(size for size in (most, most // 2, most // 4) if self.tile[1] % size == 0)
 
+    def panel_bytes(self, out_bytes: int) -> int:
+        """64 rows of a box of C."""
+        return 64 * self.panel_columns(out_bytes) * out_bytes
+
+    def group_panels(self, out_bytes: int) -> int:
+        """Panels of a group's part of a tile."""
+        return self.blocks * self.tile[1] // self.panel_columns(out_bytes)
+
+    def panels_beside(self, out_bytes: int) -> int:
+        """Of `ring`: panels of each group that lie beside the ring, in what it leaves free."""
+        free = MOST_SHARED - _RESERVED - self.stages * self.stage_bytes
+        room = max(0, free) // (self.groups * self.panel_bytes(out_bytes))
+        return min(room, self.group_panels(out_bytes))
+
+    def panels_in_stage(self, out_bytes: int) -> int:
+        """Of `ring`: panels of each group that a stage holds."""
+        return self.stage_bytes // (self.groups * self.panel_bytes(out_bytes))
+
+    def lent(self, out_bytes: int) -> int:
+        """Stages of the ring that hold C between two tiles."""
+        if self.store != "ring":
+            return 0
+        left = self.group_panels(out_bytes) - self.panels_beside(out_bytes)
+        return -(-left // self.panels_in_stage(out_bytes))
+
     def staging_bytes(self, out_bytes: int) -> int:
-        """Where each group lays out 64 rows of C before they leave."""
+        """Memory beside the ring where each group lays out C before it leaves."""
+        if self.store == "ring":
+            return self.panels_beside(out_bytes) * self.panel_bytes(out_bytes)
         if self.store != "staged":
             return 0
         wide = self.panels * self.panel_columns(out_bytes) if self.panels else self.tile[1]

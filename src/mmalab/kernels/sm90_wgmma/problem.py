@@ -107,9 +107,10 @@ class Problem:
         if self.plan.cluster != (1, 1):
             raise UsageError(f"cluster {self.plan.cluster}, k={self.k}", f"{gathered}, for one CTA",
                              legal="cluster (1, 1), or copy 'shifted'", where=_WHERE)
-        if self.plan.store == "permuted":
-            raise UsageError(f"store 'permuted' (a plan's default), k={self.k}", f"{gathered}, "
-                             "which deal out no columns", legal="store 'staged' or 'direct', or "
+        if self.dealt or self.plan.store == "ring":
+            raise UsageError(f"store {self.plan.store!r} ('permuted' is a plan's default), "
+                             f"k={self.k}", f"{gathered}, which deal out no columns and lend no "
+                             "stages", legal="store 'staged' or 'direct', or "
                              "copy 'shifted'", where=_WHERE)
         # The group's threads copy so many lines at a time, the even ones by up to 16 bytes each.
         columns, together = self.plan.tile[1], 2 * min(16, 2 * self.unit)
@@ -128,6 +129,10 @@ class Problem:
                              f"to be shifted count {phases} of them at a time",
                              legal=(f"{phases} rows or more" if alone else
                                     f"multiples of {phases}") + ", or copy='threads'",
+                             where=_WHERE)
+        if plan.store == "ring" or (plan.store == "staged" and self.dealt):
+            raise UsageError(f"store {plan.store!r}, out={self.out!r}, k={self.k}", "is none for "
+                             "lines that are to be shifted", legal="store 'permuted' or 'direct'",
                              where=_WHERE)
         if plan.store == "permuted" and self.dealt_in > 1:
             raise UsageError(f"store 'permuted', cluster {plan.cluster}, k={self.k}", "each CTA "
@@ -168,25 +173,43 @@ class Problem:
                              where=_WHERE)
 
     def _check_store(self) -> None:
-        if self.plan.store == "permuted":
-            for name, size in (("n", self.n), ("columns of the tile", self.plan.tile[1])):
+        plan = self.plan
+        if self.dealt:
+            for name, size in (("n", self.n), ("columns of the tile", plan.tile[1])):
                 if size % self.deal:
-                    raise UsageError(f"{name} {size}", f"store 'permuted' deals out {self.deal} "
-                                     "columns at a time", legal="store='direct'", where=_WHERE)
-        if self.plan.store == "staged" and self.out_bytes != 2:
-            raise UsageError(f"out={self.out!r}", "stmatrix stages 16-bit elements",
-                             legal="store='permuted' or 'direct'", where=_WHERE)
-        if self.plan.store == "staged":
+                    raise UsageError(f"{name} {size}", f"store {plan.store!r} of {self.out} deals "
+                                     f"out {self.deal} columns at a time", legal="store='direct'",
+                                     where=_WHERE)
+        if plan.store in ("staged", "ring"):
             step = 16 // self.out_bytes
-            if self.n % step or self.plan.tile[1] % 16:
+            if self.n % step or plan.tile[1] % 16:
                 raise UsageError(f"n={self.n}", "rows of C in a tensor map are a multiple of 16 "
                                  "bytes, and columns leave 16 at a time", legal="store='direct'",
                                  where=_WHERE)
-
+        if plan.store == "ring":
+            self._check_lent()
         if self.deal // 8 % self.dealt_in:
-            raise UsageError(f"{self.plan.tile[1]} columns in {self.plan.cluster[0]} parts",
-                             f"store 'permuted' deals out {self.deal} columns at a time",
-                             legal="store='staged' or another cluster", where=_WHERE)
+            raise UsageError(f"{plan.tile[1]} columns in {plan.cluster[0]} parts",
+                             f"store {plan.store!r} deals out {self.deal} columns at a time",
+                             legal="store='direct' or another cluster", where=_WHERE)
+
+    def _check_lent(self) -> None:
+        """Whether the ring can lend C as many stages as it needs."""
+        plan = self.plan
+        given = f"store 'ring', tile {plan.tile}, {plan.stages} stages, out={self.out!r}"
+        if plan.schedule != "cooperative":
+            raise UsageError(given, "groups that take turns lend each other no stages",
+                             legal="store='staged'", where=_WHERE)
+        if plan.panels_in_stage(self.out_bytes) == 0:
+            raise UsageError(given, f"a stage of {plan.stage_bytes} bytes holds no 64 rows of C of "
+                             "each group", legal="store='permuted' or 'staged'", where=_WHERE)
+        if self.lent == 0:
+            raise UsageError(given, "all of C has room beside the ring", legal="store='staged'",
+                             where=_WHERE)
+        if self.lent >= plan.stages:
+            raise UsageError(given, f"C takes {self.lent} stages, and a slice needs one",
+                             legal=f"{self.lent + 1} stages or more, or store='permuted'",
+                             where=_WHERE)
 
     def _check_promotion(self) -> None:
         if self.scaled and (self.recipe.bytes != 1 or self.k % SLICE
@@ -246,20 +269,34 @@ class Problem:
         return self.values // self.recipe.k
 
     @property
+    def dealt(self) -> bool:
+        """Whether B's columns are dealt out among threads, so that each holds neighbours of C."""
+        return self.plan.store == "permuted" or (self.plan.store in ("staged", "ring")
+                                                 and self.out_bytes == 4)
+
+    @property
+    def lent(self) -> int:
+        """Stages that are lent to C between two tiles."""
+        return self.plan.lent(self.out_bytes)
+
+    @property
     def deal(self) -> int:
-        """Columns that are dealt out at a time: four threads hold 16 (or 8) bytes of each row.
+        """Columns that are dealt out at a time: four threads hold 16 (or 8) bytes of each row, 32
+        on their way through shared memory (see `staged`).
 
         Where lines are shifted a deal has all phases once, or the two of them any number of times.
         """
         if self.shifted and self.phases > 2:
             return 4 * self.phases
+        if self.plan.store in ("staged", "ring"):
+            return 32
         return 32 if self.out_bytes == 2 and self.n % 32 == self.plan.tile[1] % 32 == 0 else 16
 
     @property
     def dealt_in(self) -> int:
         """CTAs that copy a share of every `deal` columns each; 1: all of them at a time."""
         columns, parts = self.plan.tile[1], self.plan.cluster[0]
-        return parts if self.plan.store == "permuted" and columns // parts % self.deal else 1
+        return parts if self.dealt and columns // parts % self.deal else 1
 
     @property
     def pitch(self) -> int:
@@ -346,7 +383,7 @@ class Problem:
 
     def phases_of_b(self) -> tuple[int, ...]:
         """The phase of each line of B in shared memory, until they repeat."""
-        if self.plan.store != "permuted" or self.phases == 2:
+        if not self.dealt or self.phases == 2:
             return tuple(range(self.phases))
         return tuple(line % 2 + 2 * (line // 8) for line in range(self.deal))
 

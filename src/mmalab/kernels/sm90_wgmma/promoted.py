@@ -66,8 +66,9 @@ class Promoted(Mainloop):
                 b.mov("f32", 0.0, out=register)
         if self.turns is not None:
             self.turns.take()
-        with b.loop(problem.slices, unroll=False):
+        with b.loop(problem.slices, unroll=False) as at:
             self._slice_units()
+            self._return_lent(0, at)
         if self.turns is not None:
             self.turns.give(self.leads)
         self.pass_over()
