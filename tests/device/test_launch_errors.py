@@ -3,18 +3,16 @@ driver of our own making, on any machine."""
 
 from __future__ import annotations
 
-import ctypes
 import importlib
-import sys
-import types
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from fake_driver import fake_gpu
 
 import mmalab
-from mmalab.device.gpu import Code, Gpu
 from mmalab.device.signature import Shape
 from mmalab.errors import ToolError, UsageError
 
@@ -37,75 +35,12 @@ WRITES = HEAD + """
   add.s64 %rd2, %rd0, %rd1; st.global.u32 [%rd2], %r0; ret;
 }
 """
-NAMES = {0: "SUCCESS", 1: "INVALID_VALUE", 600: "NOT_READY", 700: "ILLEGAL_ADDRESS",
-         701: "LAUNCH_OUT_OF_RESOURCES"}
-
-
-class Driver(types.ModuleType):
-    """The calls that a launch makes. `query` is what the stream answers, `start` the launch."""
-
-    def __init__(self, query: int, start: int) -> None:
-        super().__init__("cuda.bindings.driver")
-        self.made: list[str] = []
-        self.attributes: list[tuple[Any, ...]] = []
-        self._kept: list[Any] = []
-        answers = {"cuLaunchKernelEx": (start,), "cuStreamQuery": (query,),
-                   "cuEventCreate": (0, 1), "cuEventElapsedTime": (0, 1.5)}
-        for name in ("cuLaunchKernelEx", "cuStreamQuery", "cuEventCreate", "cuEventElapsedTime",
-                     "cuEventRecord", "cuEventDestroy", "cuMemFree", "cuMemcpyHtoD",
-                     "cuMemcpyDtoH"):
-            setattr(self, name, self._call(name, answers.get(name, (0,))))
-        self.cuMemAlloc = self._alloc
-        self.cuKernelSetAttribute = self._attribute
-        self.cuGetErrorName = lambda error: (0, f"CUDA_ERROR_{NAMES[error]}".encode())
-        self.cuGetErrorString = lambda error: (0, NAMES[error].lower().encode())
-        self.CUresult = SimpleNamespace(CUDA_ERROR_NOT_READY=600)
-        self.CUlaunchConfig = SimpleNamespace
-        self.CUlaunchAttribute = lambda: SimpleNamespace(
-            value=SimpleNamespace(clusterDim=SimpleNamespace()))
-        self.CUlaunchAttributeID = SimpleNamespace(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION=4)
-        self.CUfunction_attribute = SimpleNamespace(
-            CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
-            CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED=14)
-
-    def _call(self, name: str, answer: tuple[Any, ...]) -> Any:
-        def called(*_: Any) -> tuple[Any, ...]:
-            self.made.append(name)
-            return answer
-        called.__name__ = name
-        return called
-
-    def _alloc(self, size: int) -> tuple[int, int]:
-        self._kept.append(ctypes.create_string_buffer(size))
-        return 0, ctypes.addressof(self._kept[-1])
-
-    def _attribute(self, *given: Any) -> tuple[int]:
-        self.attributes.append(given)
-        return (0,)
 
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes the one GPU of the machine: an H200 whose driver answers as told."""
-    def made(query: int = 0, start: int = 0) -> Gpu:
-        driver = Driver(query, start)
-        for name in ("cuda", "cuda.bindings"):
-            monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-        monkeypatch.setitem(sys.modules, "cuda.bindings.driver", driver)
-        gpu = object.__new__(Gpu)
-        gpu.driver, gpu.index, gpu.chip, gpu.name = driver, 0, "sm_90", "NVIDIA H200"
-        gpu.stream = SimpleNamespace(handle=0)
-        gpu.device = SimpleNamespace(set_current=lambda: None)
-        monkeypatch.setattr(Gpu, "load", lambda _gpu, _image, entry, **_: Code(1, None, entry))
-        monkeypatch.setattr(LAUNCH, "open_gpu", lambda index: gpu)
-        monkeypatch.setattr(LAUNCH, "assemble", lambda *_: SimpleNamespace(
-            bytes=b"", toolkit="13.5", resources={
-                name: SimpleNamespace(registers=32, shared=64, barriers=0)
-                for name in ("stuck", "writes")}))
-        monkeypatch.setattr(LAUNCH, "tools", lambda name: [name])
-        monkeypatch.setattr(Gpu.wait, "__defaults__", (0.0, 0.01))
-        return gpu
-    return made
+    return partial(fake_gpu, monkeypatch)
 
 
 def test_a_launch_that_works(device: Any) -> None:
@@ -121,9 +56,9 @@ def test_a_kernel_that_hangs_is_explained(device: Any) -> None:
     launch of the process says why it cannot be."""
     gpu = device(query=600)
     with pytest.raises(ToolError) as hung:
-        mmalab.launch(STUCK, [np.zeros(32, np.uint32)], block=1)
+        mmalab.launch(STUCK, [np.zeros(32, np.uint32)], block=1, patience=0.01)
     lines = str(hung.value).splitlines()
-    assert lines[0] == ("kernel stuck on NVIDIA H200 (sm_90): did not return within 0 s in a "
+    assert lines[0] == ("kernel stuck on NVIDIA H200 (sm_90): did not return within 0.01 s in a "
                         "launch with grid (1, 1, 1), block (1, 1, 1), 0 bytes of dynamic shared "
                         "memory")
     assert "a fresh process" in lines[1]

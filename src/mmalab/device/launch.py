@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mmalab.device.driver import DriverError, Hung
 from mmalab.device.faults import fault, refused
-from mmalab.device.gpu import Code, Gpu, buffers, open_gpu
+from mmalab.device.gpu import PATIENCE_S, Code, Gpu, buffers, open_gpu
 from mmalab.device.signature import (
     Extent,
     Shape,
@@ -63,7 +63,8 @@ class Launch:
 def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | None = None,
            grid: Extent | None = None, block: Extent | None = None,
            cluster: Extent | None = None, dynamic_shared: int | None = None,
-           target: str | None = None, gpu: int = 0, toolkit: str | None = None) -> Launch:
+           target: str | None = None, gpu: int = 0, toolkit: str | None = None,
+           patience: float = PATIENCE_S) -> Launch:
     """Execute a kernel on a GPU; arrays among `args` are read and written in place.
 
     Args:
@@ -74,6 +75,7 @@ def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | N
         target: what ptxas assembles for; None is the device's own.
         gpu: the device's number.
         toolkit: release of ptxas; None is the newest, and without one the driver compiles.
+        patience: seconds after which a kernel that has not returned is given up.
 
     Raises:
         UsageError: arguments, launch or target that do not fit the kernel or the device.
@@ -87,7 +89,8 @@ def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | N
     with buffers(device) as held:
         parameters = loaded.bind(values, held)
         try:
-            milliseconds = device.run(loaded.code, loaded.shape, parameters, loaded.offsets)
+            milliseconds = device.run(loaded.code, loaded.shape, parameters, loaded.offsets,
+                                      patience)
             held.bring_back(_inputs(own, args))
         except (DriverError, Hung) as failed:
             if not refused(failed):
