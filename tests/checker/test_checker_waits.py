@@ -81,6 +81,7 @@ def test_silence_where_it_is_not_certain(body):
     assert found(TID + body, attributes=".reqntid 128") == []
 
 
+FENCE = "wgmma.fence.sync.aligned;"
 GIVE = "setmaxnreg.dec.sync.aligned.u32 40;"
 
 
@@ -96,7 +97,7 @@ GIVE = "setmaxnreg.dec.sync.aligned.u32 40;"
     ("setp.ge.u32 %pred_0, %u32_0, 256;", False),
     ("setp.lt.u32 %pred_0, %u32_0, 272;", True),
 ])
-@pytest.mark.parametrize("instruction", [GIVE, "wgmma.fence.sync.aligned;"])
+@pytest.mark.parametrize("instruction", [GIVE, FENCE])
 def test_a_split_warpgroup(compare, split, instruction):
     """A branch at a warp's border is no harm to bar.sync, but parts a warpgroup."""
     text = f"{compare}\n@!%pred_0 bra S;\n{{}}\nS:\nmov.u32 %u32_3, 0;"
@@ -107,3 +108,43 @@ def test_a_split_warpgroup(compare, split, instruction):
         assert "is for whole warpgroups" in said[0].message
         assert found(TID + text.format("bar.sync 1, 32;"), "sm_90a",
                      attributes=".reqntid 288 .maxnreg 128") == []
+
+
+SKIPS = "setp.lt.u32 %pred_0, %u32_0, 128;\n@!%pred_0 bra S;\n"
+LOOP = "L: add.u32 %u32_1, %u32_1, 1;\nsetp.lt.u32 %pred_1, %u32_1, %u32_2;\n@%pred_1 bra L;\n"
+
+
+@pytest.mark.parametrize(("directive", "body", "told"), [
+    (".reqntid 64", FENCE, True), (".maxntid 64", FENCE, True), (".reqntid 96", FENCE, True),
+    (".reqntid 16, 4", FENCE, True), (".reqntid 32, 4", FENCE, False), ("", FENCE, False),
+    (".reqntid 128", FENCE, False), (".maxntid 192", FENCE, False), (".reqntid 256", FENCE, False),
+    (".reqntid 64", "@%pred_3 bra S; " + FENCE + " S:", True),
+    (".reqntid 64", "mov.u32 %u32_1, 0;", False),
+    # warps 4 and 5 come too, unless a branch lets only whole warpgroups by
+    (".reqntid 192", FENCE, True), (".reqntid 192", LOOP + FENCE, True),
+    (".reqntid 192", SKIPS + FENCE + "\nS:", False), (".reqntid 130", FENCE, True),
+    (".reqntid 120", FENCE, True), (".reqntid 192", "@%pred_3 ret; " + FENCE, False),
+])
+def test_a_warpgroup_has_four_warps(directive, body, told):
+    """wgmma in a CTA without a whole warpgroup, or by the threads that are none."""
+    said = found(TID + body, "sm_90a", attributes=directive)
+    assert [(f.code, f.severity) for f in said] == (
+        [("divergent-collective", "error")] if told else [])
+    assert all("warpgroup" in f.message and "legal" in f.message for f in said)
+
+
+def test_setmaxnreg_without_a_warpgroup_is_a_warning():
+    """No document says what fewer than four warps do with it; the wgmma beside it counts more."""
+    fixed = ".reqntid 64 .maxnreg 128"
+    assert [(f.code, f.severity) for f in found(TID + GIVE, "sm_90a", attributes=fixed)] == [
+        ("divergent-collective", "warning")]
+    [both] = found(TID + GIVE + FENCE, "sm_90a", attributes=fixed)
+    assert (both.severity, len(both.witness["lines"])) == ("error", 2)
+
+
+def test_a_warpgroup_in_a_function_that_is_called():
+    """What an entry calls is executed by its threads."""
+    callee = ".func f() { wgmma.fence.sync.aligned; ret; }\n"
+    said = found("call f;", "sm_90a", attributes=".reqntid 64", before=callee)
+    assert [f.code for f in said] == ["divergent-collective"]
+    assert found("ret;", "sm_90a", attributes=".reqntid 64", before=callee) == []

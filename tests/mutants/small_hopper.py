@@ -570,6 +570,16 @@ def _late() -> dict[str, tuple[Case, Case]]:
             Case("setp.lt.u32 %p3, %l, 16; @!%p3 bra X;\nsetmaxnreg.dec.sync.aligned.u32 40;\n"
                  "X: bar.warp.sync -1;\n", ("divergent-collective",),
                  launch={"attributes": ".reqntid 128 .maxnreg 128"}), ("%l, 16", "%l, 32")),
+        "a_fence_in_a_block_of_two_warps": pair(
+            Case(FENCE, ("divergent-collective",), launch={"block": 64}), block=128),
+        "products_in_a_block_of_three_warps": pair(
+            Case(LOAD_AB + FENCE + product() + GROUP + READY, ("divergent-collective",), outputs,
+                 {"block": 96}), block=128),
+        "a_wait_in_warps_that_are_no_warpgroup": pair(
+            Case("setp.lt.u32 %p3, %w, 4; @%p3 bra END;\n" + READY + "END:\n",
+                 ("divergent-collective",), launch={"block": 192}), block=256),
+        "a_fence_where_the_last_warp_lacks_lanes": pair(
+            Case(FENCE, ("divergent-collective",), launch={"block": 120}), block=128),
         "another_cluster_than_the_kernel_has": pair(
             Case("mapa.shared::cluster.u32 %r4, %b, 2;\n" + init(1) + TOGETHER
                  + "@%e mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r4];\n" + MEET,

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from mmalab.checker.names import registers_of
 from mmalab.checker.rule import Fault, message
 from mmalab.checker.subject import Body, Site, Subject
+from mmalab.checker.warpgroups import GROUP, of_warpgroup
 from mmalab.isa import Form
 from mmalab.ptx.nodes import Immediate, Instruction, Label, Name, Register
 
@@ -31,7 +32,7 @@ __all__ = ["whole_warps"]
 _LANES = ("%tid.x", "%laneid")
 _BARRIERS = ("bar.sync", "bar.red", "bar.arrive")
 _EXITS = ("ret", "exit", "trap")
-_WARP, _GROUP = 32, 128
+_WARP = 32
 
 
 class _Number(NamedTuple):
@@ -63,8 +64,8 @@ def whole_warps(subject: Subject) -> Iterator[Fault]:
 
 def _together(form: Form) -> int:
     """How many threads must execute the instruction together; 0: each for itself."""
-    if form.family.startswith("wgmma.") or form.family == "setmaxnreg":
-        return _GROUP
+    if of_warpgroup(form):
+        return GROUP
     # bar.sync is short for barrier.sync.aligned.
     aligned = "aligned" in form.modifiers or (
         form.family in _BARRIERS and form.key.startswith("bar."))
@@ -140,7 +141,7 @@ def _comparison(instruction: Instruction, number: _Number) -> _Split | None:
     edges = {"eq": (first, behind), "ne": (first, behind), "lt": (first,), "ge": (first,),
              "le": (behind,), "gt": (behind,)}.get(parts[1], ())
     said = f"{number.shown} {parts[1]} {bound.value}"
-    for unit in (_WARP, _GROUP):
+    for unit in (_WARP, GROUP):
         if any(edge % unit and _whole(edge, unit, number.threads) for edge in edges):
             return _Split(said, unit)
     return None
@@ -201,7 +202,7 @@ def _leaving(body: Body) -> set[str]:
 
 
 def _fault(site: Site, form: Form, said: str) -> Fault:
-    group = _together(form) == _GROUP
+    group = _together(form) == GROUP
     return Fault(message(site.instruction.text.strip(),
                          f"is for whole warp{'group' if group else ''}s, and {said}",
                          instead="a branch that all four warps take the same way" if group else

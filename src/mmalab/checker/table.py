@@ -15,6 +15,7 @@ from mmalab.checker import (
     operands,
     static_memory,
     waits,
+    warpgroups,
 )
 from mmalab.checker.rule import Rule
 
@@ -102,6 +103,9 @@ RULES: tuple[Rule, ...] = (
     Rule("whole-warps", "divergent-collective", "warning",
          "PTX ISA, Parallel Synchronization and Communication Instructions: bar",
          "aligned instructions are executed by whole warps", divergence.whole_warps),
+    Rule("whole-warpgroups", "divergent-collective", "error",
+         "PTX ISA, Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions",
+         "instructions of a warpgroup are executed by whole ones", warpgroups.whole_warpgroups),
     Rule("native", "emulated-instruction", "warning", "SASS of ptxas 13.5",
          "the chip has a unit for the matrix instruction", opcodes.emulated),
     Rule("ordered-metadata", "slower-form", "warning",

@@ -9,6 +9,8 @@ of it does. Warps get to them one after the other, so each warp has its place in
 
 A warp that ends before the end of the list has left the others alone, and so has one that had ended
 when the list grew. Two setmaxnreg of one warpgroup need a synchronisation of its warps in between.
+
+In a CTA of 64 threads there is no warpgroup, and in one of 192 the last two warps are none.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from mmalab.emulator.events import SetRegisters, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
-from mmalab.sanitizer.clocks import EXECUTION, lanes_of
+from mmalab.sanitizer.clocks import EXECUTION, LANES, lanes_of
 from mmalab.sanitizer.warps import ranges
 from mmalab.sanitizer.world import World
 
@@ -74,7 +76,10 @@ class WarpgroupRule:
     def step(self, event: Step) -> None:
         """A warp executes an instruction of its warpgroup."""
         group = self._list(event.cta, event.warp)
-        if group is None or group.broken:
+        if group.broken:
+            return
+        if self._first(event.warp) + _WARPS > self._world.warps:
+            self._too_few(event, group)
             return
         self._whole_warp(event, group)
         done = group.enter(event.warp, event.site)
@@ -90,8 +95,6 @@ class WarpgroupRule:
         """setmaxnreg is such an instruction, and needs more."""
         self.step(event)
         group = self._list(event.cta, event.warp)
-        if group is None:
-            return
         clock = self._world.clock(event.cta, event.warp)
         count, _, _, held = group.registers.get(event.warp, (0, 0, 0, 0))
         for warp, (others, epoch, site, _) in group.registers.items():
@@ -108,7 +111,7 @@ class WarpgroupRule:
     def exit(self, cta: int, warp: int) -> None:
         """All lanes of a warp have ended."""
         group = self._list(cta, warp)
-        if group is None or group.broken:
+        if group.broken:
             return
         place = group.ended[warp] = group.places.setdefault(warp, 0)
         if place < group.length:
@@ -120,14 +123,28 @@ class WarpgroupRule:
         for first in range(0, self._world.warps, _WARPS):
             self._lists.pop((cta, first), None)
 
-    def _list(self, cta: int, warp: int) -> _List | None:
-        """The list of the warp's warpgroup; None where the CTA has not four warps for it."""
-        first = warp // _WARPS * _WARPS
-        if first + _WARPS > self._world.warps:
-            return None
-        return self._lists.setdefault((cta, first), _List())
+    def _list(self, cta: int, warp: int) -> _List:
+        """The list of the warp's warpgroup."""
+        return self._lists.setdefault((cta, self._first(warp)), _List())
+
+    @staticmethod
+    def _first(warp: int) -> int:
+        return warp // _WARPS * _WARPS
 
     # -- findings --------------------------------------------------------------------------------
+
+    def _too_few(self, event: Step, group: _List) -> None:
+        """What setmaxnreg does without a warpgroup no document says; wgmma needs all four warps."""
+        group.broken = True
+        world = self._world
+        last = world.warps - self._first(event.warp)
+        world.report(
+            "divergent-collective",
+            "warning" if isinstance(event, SetRegisters) else "error",
+            f"{world.named(event.site)} is .aligned for a warpgroup, four warps: the CTA has "
+            f"{world.warps} warps, {last} in the last warpgroup. Repair: a block of "
+            f"{(self._first(event.warp) + _WARPS) * LANES} threads, or a branch around it",
+            cta=event.cta, warp=event.warp, site=event.site, witness={"warps": last})
 
     def _whole_warp(self, event: Step, group: _List) -> None:
         absent = ~event.mask & 0xFFFFFFFF
