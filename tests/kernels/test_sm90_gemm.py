@@ -35,6 +35,10 @@ CHOICES = {
     "ring, along N": (260, 104, 264, {"plan": Plan((128, 64), 9, (1, 2), sms=2, store="ring")}),
     "ring and beside it": (260, 512, 72, {
         "plan": Plan((128, 256), 4, sms=1, store="ring"), "dtype": "tf32"}),
+    **{f"ring, {slices} slices, nobody learns": (400, 256, 64 * slices, {
+        "plan": Plan((128, 256), 4, sms=1, store="ring")}) for slices in (1, 2)},
+    "ring, overlap": (260, 96, 136, {
+        "plan": Plan((128, 64), 9, sms=2, store="ring", overlap="launch")}),
     "ring, two blocks": (520, 432, 72, {"plan": Plan((256, 208), 3, (1, 2), sms=2, store="ring")}),
     "ring, three groups": (500, 96, 264, {
         "plan": Plan((192, 64), 7, groups=3, sms=1, store="ring"), "out": "f32"}),

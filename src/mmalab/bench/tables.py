@@ -34,8 +34,9 @@ _LARGE = ({"tile": (128, 256), "stages": 4, **_LINE},
 _LENT = ({"tile": (256, 208), "stages": 3, "cluster": (1, 2), "store": "ring", **_LINE},
          {"tile": (256, 192), "stages": 4, "cluster": (1, 2), "store": "ring", **_LINE},
          {"tile": (128, 256), "stages": 4, "store": "ring", **_LINE})
-_LENT_WORDS = ({"tile": (128, 256), "stages": 4, "store": "ring", **_LINE},
-               {"tile": (128, 256), "stages": 4, "cluster": (2, 1), "store": "ring", **_LINE})
+_LENT_WORDS = tuple({"tile": (128, 256), "stages": 4, "cluster": cluster, "overlap": overlap,
+                     "store": "ring", **_LINE}
+                    for cluster in ((1, 1), (2, 1)) for overlap in ("none", "launch"))
 #: The same where sums are promoted.
 _HALVES = ({"tile": (128, 256), "stages": 4, "cluster": (2, 1), "part": 128, **_LINE},
            {"tile": (128, 192), "stages": 5, "cluster": (2, 1), "part": 96, "parts": 2, **_LINE},

@@ -102,6 +102,7 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
         target="sm_90a",
         cluster=(problem.plan.ctas, 1, 1),
         dynamic_shared=problem.plan.shared_bytes(problem.out_bytes),
+        programmatic=problem.plan.overlap != "none",
         reference=partial(product, problem=problem),
         validate=partial(check_arrays, name, problem.params),
         prepare=partial(prepare, problem),
@@ -118,6 +119,7 @@ def _name(problem: Problem) -> str:
     kinds += ["serial"] if plan.flight == 0 else []
     kinds += [] if plan.persistent else ["single"]
     kinds += [f"{plan.panels}panels"] if plan.panels else []
+    kinds += [plan.overlap] if plan.overlap != "none" else []
     sizes_of = f"{problem.m}x{problem.n}x{problem.k}"
     if problem.batch > 1 or problem.experts:
         kinds.append(f"experts{problem.experts}" if problem.experts else f"batch{problem.batch}")
@@ -146,6 +148,7 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "store": plan.store,
         "lent": problem.lent,
         "copy": problem.copy,
+        "overlap": plan.overlap,
         "phases": problem.phases if problem.shifted else 1,
         "left": "registers" if problem.loaded else "shared",
         "meets": problem.padded,
@@ -236,6 +239,9 @@ class _Writer:
                                 SHIFTING if self.problem.shifted else 0)
             b.emit("fence.mbarrier_init.release.cluster")
         self._meet()
+        if plan.overlap == "launch":
+            b.emit("griddepcontrol.wait")
+            b.emit("griddepcontrol.launch_dependents")
 
     def _meet(self) -> None:
         b = self.b
@@ -297,8 +303,8 @@ class _Writer:
         b, problem = self.b, self.problem
         if problem.plan.store == "staged":
             return Staged(b, problem, self.maps["c"], group, self.staging)
-        if problem.plan.store == "ring":
-            return Ring(b, problem, self.maps["c"], group, self.shared, loop)
+        if loop.lent is not None:
+            return Ring(b, problem, self.maps["c"], group, self.shared, loop.lent)
         return Direct(b, problem, self.pointers["c"], group)
 
     def _mainloop(self, group: Register) -> Mainloop:

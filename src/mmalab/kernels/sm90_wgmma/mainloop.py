@@ -10,12 +10,10 @@ the products asynchronous.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
-from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor, Turns
+from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor, Lent, Turns
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
@@ -48,8 +46,9 @@ class Mainloop:
         self._descriptors(shared, group)
         self._releases()
         self.turns = Turns(b, barriers, group) if plan.schedule == "pingpong" else None
-        #: What is done when the ring needs the stages again that are lent to C.
-        self.give_back: Callable[[], None] | None = None
+        #: Stages that C holds between two tiles.
+        self.lent = Lent(b, self.cursor, problem.lent, self.leads,
+                         self.release) if problem.lent else None
 
     def _descriptors(self, shared: Register, group: Register) -> None:
         b, plan = self.b, self.problem.plan
@@ -92,7 +91,7 @@ class Mainloop:
         if self.turns is not None:
             self.turns.take()
         self._slice(before, first=True)
-        self._return_lent(0)
+        self._give_back(0)
         if slices > 1:
             with b.loop(slices - 1, dtype="u32", unroll=False) as at:
                 if self.problem.plan.flight == 0:
@@ -102,24 +101,28 @@ class Mainloop:
                 if self.problem.plan.flight == 1:
                     b.emit("wgmma.wait_group.sync.aligned", 1)
                     self.release(held)
-                self._return_lent(1, at)
+                self._give_back(at, 1)
+        self._give_back_rest()
         if self.turns is not None:
             self.turns.give(self.leads)
         self._finish(before)
         self.pass_over()
 
-    def _return_lent(self, first: int, counted: Register | None = None) -> None:
-        """Behind slice `first`, or `first` and what is `counted`: the next slice may need a stage
-        that C's last tile holds, which is given back as late as that."""
-        if self.give_back is None:
+    def _give_back(self, counted: Register | int, first: int = 0) -> None:
+        """Behind slice `first` and what is `counted`: the next one may need a stage that C's last
+        tile holds."""
+        if self.lent is None:
             return
-        due = min(self.problem.plan.stages - self.problem.lent, self.problem.slices) - 1 - first
-        if counted is None:
-            if due == 0:
-                self.give_back()
-        elif due >= 0:
-            with self.b.when(self.b.setp("eq", "b32", counted, due)):
-                self.give_back()
+        if isinstance(counted, int):
+            if counted + first == self.lent.due:
+                self.lent.give_one()
+        else:
+            self.lent.give_one(self.b.add("u32", counted, first) if first else counted)
+
+    def _give_back_rest(self) -> None:
+        """The tile was too short to need all of them."""
+        if self.lent is not None and self.problem.slices < self.lent.due + len(self.lent.stages):
+            self.lent.give_rest()
 
     def arrived(self) -> None:
         """Wait until the cursor's stage may be multiplied."""

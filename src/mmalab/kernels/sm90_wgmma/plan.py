@@ -33,6 +33,7 @@ _RESERVED = 1024
 STORES = ("permuted", "staged", "ring", "direct")
 _LEFTS = ("shared", "registers")
 _PROMOTIONS = ("none", "64B", "128B", "256B")
+_OVERLAPS = ("none", "launch")
 _COPIES = ("", "tma", "shifted", "threads", "padded")
 #: The same where threads gather the operands, and where they gather them by words.
 _GATHERING, _BY_WORDS = (56, 224), (104, 200)
@@ -90,6 +91,9 @@ class Plan:
         l2_promotion: how much L2 fetches from memory where TMA asks for 128 bytes of a line.
         panels: of `staged`: how many panels of up to 128 bytes of C's rows a group lays out before
             they are stored, 0 for all. Fewer leave room for another stage.
+        overlap: whether the launch may overlap the `launch` ahead on the stream (each CTA begins
+            where one has left, and waits until all of that grid is done before it reads or writes
+            global memory), or `none`.
         persistent: one CTA an SM that goes from tile to tile, or one CTA a tile.
         sms: SMs to fill when persistent.
     """
@@ -108,6 +112,7 @@ class Plan:
     band: int = 2048
     panels: int = 0
     l2_promotion: str = "256B"
+    overlap: str = "none"
     persistent: bool = True
     sms: int = 132
 
@@ -122,7 +127,8 @@ class Plan:
                              legal=list(_SCHEDULES), where=_WHERE)
         for name, given, known in (("store", self.store, STORES), ("copy", self.copy, _COPIES),
                                    ("left", self.left, _LEFTS),
-                                   ("l2_promotion", self.l2_promotion, _PROMOTIONS)):
+                                   ("l2_promotion", self.l2_promotion, _PROMOTIONS),
+                                   ("overlap", self.overlap, _OVERLAPS)):
             if given not in known:
                 raise UsageError(f"{name} {given!r}", "is not known",
                                  legal=[word or "'' (as rows allow)" for word in known],

@@ -166,11 +166,12 @@ class Problem:
                              where=_WHERE)
 
     def _check_padded(self) -> None:
-        if self.batch > 1 or self.experts or not self.plan.persistent or self.plan.ctas > 2:
+        if self.batch > 1 or self.experts or not self.plan.persistent or self.plan.ctas > 2 \
+                or self.plan.overlap != "none":
             raise UsageError(f"copy 'padded', batch {self.batch}, {self.experts} experts, cluster "
-                             f"{self.plan.cluster}", "copies one A and one B, by CTAs that must "
-                             "all be resident", legal="one product, persistent, clusters of 1 or 2",
-                             where=_WHERE)
+                             f"{self.plan.cluster}, overlap {self.plan.overlap!r}", "copies one A "
+                             "and one B, by CTAs that must all be resident", legal="one product, "
+                             "persistent, clusters of 1 or 2, overlap='none'", where=_WHERE)
 
     def _check_store(self) -> None:
         plan = self.plan

@@ -66,9 +66,10 @@ class Promoted(Mainloop):
                 b.mov("f32", 0.0, out=register)
         if self.turns is not None:
             self.turns.take()
-        with b.loop(problem.slices, unroll=False) as at:
+        with b.loop(problem.slices, dtype="u32", unroll=False) as at:
             self._slice_units()
-            self._return_lent(0, at)
+            self._give_back(at)
+        self._give_back_rest()
         if self.turns is not None:
             self.turns.give(self.leads)
         self.pass_over()

@@ -11,14 +11,22 @@ Where threads change what has arrived (see `shift`) they stand between the two::
 
     shift:     wait full[s], parity;       move bytes;               arrive on ready[s]
     multiply:  wait ready[s], parity;      ...
+
+A stage may be lent to C between two tiles (see `staged`): it is filled with nothing, and released
+when TMA has read C from it::
+
+    fill:      wait empty[s], parity ^ 1;  arrive on full[s]
+    multiply:  wait full[s], parity;       C, which TMA stores ... read;  arrive on empty[s]
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["Barriers", "Cursor", "Turns", "wait"]
+__all__ = ["Barriers", "Cursor", "Lent", "Turns", "wait"]
 
 
 def wait(b: KernelBuilder, address: Register, parity: Register | int, offset: int = 0) -> None:
@@ -134,3 +142,59 @@ class Turns:
         b = self.b
         with b.guard(leads):
             b.emit("mbarrier.arrive.shared::cta.b64", b.sink, b.at(self.next, self.offset))
+
+
+class Lent:
+    """Stages that hold C between two tiles, and that go back one by one, each as late as the next
+    tile allows: TMA has had the more time to read them.
+
+    The next tile has all stages but these for its first slices, so that the first one is due
+    behind slice `due`, and one more behind every further slice.
+    """
+
+    def __init__(self, b: KernelBuilder, cursor: Cursor, count: int, leads: Register,
+                 release: Callable[[Register], None]) -> None:
+        """`leads`: the thread that lets TMA store, in a group of its own for each stage; `release`
+        writes what releases a stage, its number in a register."""
+        self.b, self.cursor, self.leads, self.release = b, cursor, leads, release
+        self.due = cursor.stages - count - 1
+        self.stages = b.regs("u32", count)
+        self.kept = b.mov("u32", 0)
+
+    def take(self, which: int) -> Register:
+        """Wait for one of the stages; gives its number."""
+        b, cursor = self.b, self.cursor
+        cursor.wait_full()
+        stage = b.mov("u32", cursor.stage, out=self.stages[which])
+        cursor.advance()
+        return stage
+
+    def keep(self) -> None:
+        """C is on its way from all of them."""
+        self.b.mov("u32", len(self.stages), out=self.kept)
+
+    def give_one(self, behind: Register | None = None) -> None:
+        """The next stage that is kept, if there is one; behind this slice of the tile (in a
+        register), if one is due."""
+        b = self.b
+        now = b.setp("ne", "u32", self.kept, 0)
+        if behind is not None and self.due > 0:
+            now = b.setp("ge.and", "u32", behind, self.due, now)
+        with b.when(now):
+            for which in reversed(range(len(self.stages))):
+                self._give(which)
+
+    def give_rest(self) -> None:
+        """All stages that are still kept."""
+        for which in range(len(self.stages)):
+            self._give(which)
+
+    def _give(self, which: int) -> None:
+        """This stage, if it is the next one: those behind it may still be read."""
+        b, behind = self.b, len(self.stages) - 1 - which
+        with b.when(b.setp("eq", "u32", self.kept, behind + 1)):
+            with b.guard(self.leads):
+                b.emit("cp.async.bulk.wait_group.read", behind)
+            b.emit("bar.warp.sync", -1)
+            self.release(self.stages[which])
+            b.mov("u32", behind, out=self.kept)

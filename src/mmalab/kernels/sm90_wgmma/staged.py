@@ -36,11 +36,11 @@ from dataclasses import dataclass
 
 from mmalab.kernels.placement import emit_layout
 from mmalab.kernels.sm90_wgmma.epilogue import Lanes, packed
-from mmalab.kernels.sm90_wgmma.mainloop import Mainloop
 from mmalab.kernels.sm90_wgmma.maps import eight, panel_columns
 from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import GROUP
 from mmalab.kernels.sm90_wgmma.problem import Problem
+from mmalab.kernels.sm90_wgmma.ring import Lent
 from mmalab.layouts import TMA_SWIZZLES, Layout, compose
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
@@ -186,43 +186,43 @@ class Ring(_Way):
     """Store "ring": what the ring leaves free, then stages that it lends."""
 
     def __init__(self, b: KernelBuilder, problem: Problem, c: Register, group: Register,
-                 shared: Register, loop: Mainloop) -> None:
+                 shared: Register, lent: Lent) -> None:
         """`shared` is where the ring begins."""
         super().__init__(b, problem, c, group)
-        self.shared, self.loop = shared, loop
+        self.lent = lent
         plan, out = problem.plan, problem.out_bytes
         self.beside, self.in_stage = plan.panels_beside(out), plan.panels_in_stage(out)
         behind = b.add("u32", shared, plan.stages * plan.stage_bytes)
         self.base = b.mad_lo("u32", group, self.beside * self.size, behind)
         self.in_stages = b.mad_lo("u32", group, self.in_stage * self.size, shared)
         self.first = self._first()
-        self.stages = b.regs("u32", problem.lent)
-        self.holds = b.mov("u32", 0)
-        loop.give_back = self._give_back
 
     def store(self, sums: Sums, at: Place) -> None:
         """Write the group's part of a tile; TMA reads on after this."""
-        b = self.b
+        self._learn()
         values = [self.values(sums, block) for block in range(len(sums))]
         panels = [_Panel(block, column) for block in range(len(sums))
                   for column in range(0, self.problem.plan.tile[1], self.columns)]
-        rooms = [(self.base, self.beside), *((base, self.in_stage) for base in self._taken())]
-        for base, room in rooms:
+        bases = [self.base, *self._taken()]
+        rooms = [self.beside, *(self.in_stage for _ in bases[1:])]
+        for base, room in zip(bases, rooms, strict=True):
             here, panels = panels[:room], panels[room:]
             if here:
                 self._some(values, at, base, here)
-        b.mov("u32", 1, out=self.holds)
+        self.lent.keep()
+
+    def _learn(self) -> None:
+        """The first thread knows that C's last tile has been read; the others learn it when a stage
+        is filled that held C, or here where no slice of this tile comes as far."""
+        slots = self.problem.slices + self.problem.lent
+        if slots <= self.problem.plan.stages - self.problem.lent:
+            self.meet()
 
     def _taken(self) -> list[Register]:
         """The lent stages are the group's: where its part of each begins."""
-        b, cursor = self.b, self.loop.cursor
-        found = []
-        for stage in self.stages:
-            cursor.wait_full()
-            b.mov("u32", cursor.stage, out=stage)
-            found.append(b.mad_lo("u32", stage, self.problem.plan.stage_bytes, self.in_stages))
-            cursor.advance()
-        return found
+        size = self.problem.plan.stage_bytes
+        return [self.b.mad_lo("u32", self.lent.take(which), size, self.in_stages)
+                for which in range(self.problem.lent)]
 
     def _some(self, values: list[list[Register]], at: Place, base: Register,
               panels: Sequence[_Panel]) -> None:
@@ -236,16 +236,3 @@ class Ring(_Way):
             for number, panel in enumerate(panels):
                 self.leave(at, panel, base, number * self.size)
             b.emit("cp.async.bulk.commit_group")
-
-    def _give_back(self) -> None:
-        """C's last tile has been read: its stages may be filled, and all threads learn of it, by
-        the barriers of the ring or, where the next tile is too short for that, here."""
-        b, problem = self.b, self.problem
-        with b.when(b.setp("ne", "u32", self.holds, 0)):
-            with b.guard(self.leads):
-                b.emit("cp.async.bulk.wait_group.read", 0)
-            b.emit("bar.warp.sync", -1)
-            for stage in self.stages:
-                self.loop.release(stage)
-            if problem.slices + problem.lent <= problem.plan.stages - problem.lent:
-                self.meet()
