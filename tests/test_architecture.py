@@ -253,6 +253,26 @@ def test_names_load_on_first_use() -> None:
         _ = mmalab.nonsense
 
 
+#: Whose messages a caller completes, with the line of the PTX text; those that hold a finding,
+#: which has all four; and what kernels say to their own parts.
+_COMPLETED = {"sanitizer/legality.py": {"legal", "where"},
+              "emulator/kinds.py": {"where"}, "kernels/reference.py": {"where"},
+              "kernels/placement.py": {"legal"}}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_refusals_say_what_is_legal_and_where_it_is_written(path: Path) -> None:
+    """Each UsageError names all four: what was given, the rule, what would do, who says so."""
+    name = path.relative_to(SOURCE).as_posix()
+    short = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "UsageError":
+            words = {keyword.arg for keyword in node.keywords}
+            if missing := {"legal", "where"} - words - _COMPLETED.get(name, set()):
+                short.append(f"line {node.lineno}: no {', no '.join(sorted(missing))}")
+    assert short == []
+
+
 #: Folders of a machine, registry hosts, words of a workplace; classes of one letter keep this very
 #: line from matching.
 STRAY = re.compile(

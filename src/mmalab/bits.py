@@ -44,5 +44,6 @@ class Field:
                 f"{self.name} = {value}",
                 f"the field has {self.width} bits ({self.hi}:{self.lo})",
                 legal=f"0 to {(1 << self.width) - 1}",
+                where="mmalab.bits",
             )
         return value << self.lo

@@ -121,7 +121,8 @@ def test_64_bit_integers_that_float64_cannot_hold_are_refused():
 @pytest.mark.parametrize(
     ("words", "name", "message"),
     [
-        ([16], "e2m1", "^word 0x10: a word of e2m1 has 4 bits\n  legal: 0 to 0xf$"),
+        ([16], "e2m1", ("^word 0x10: a word of e2m1 has 4 bits\n  legal: 0 to 0xf\n"
+                        "  see:   mmalab.formats$")),
         ([64], "e3m2", "^word 0x40: a word of e3m2 has 6 bits"),
         ([-1], "e4m3", "^word -0x1: a word of e4m3 has 8 bits"),
         ([256], "e4m3", "^word 0x100: a word of e4m3 has 8 bits"),

@@ -87,7 +87,8 @@ def test_a_mode_is_a_layout_of_its_own():
     assert layout[-1][0] == Layout(2, 16)
     assert Layout(8, 2)[0] == Layout(8, 2)
     assert make_layout(*layout) == layout
-    with pytest.raises(UsageError, match=r"^mode 2 of .*: the layout has rank 2\n  legal: 0, 1$"):
+    with pytest.raises(UsageError, match=r"^mode 2 of .*: the layout has rank 2\n  legal: 0, 1\n"
+                                         r"  see:   CuTe, Layout$"):
         layout[2]
 
 
@@ -181,12 +182,13 @@ def test_row_major_has_the_last_mode_fastest():
         ),
         (
             lambda: Layout((4, 8))(np.array([0.5])),
-            "coordinates of type float64: not integers\n  legal: int64",
+            ("coordinates of type float64: not integers\n  legal: int64\n"
+            "  see:   CuTe, Layout, coordinates"),
         ),
         (
             lambda: Layout(4.5),
             ("4.5: neither an integer nor a nested tuple of integers\n"
-            "  legal: 4, (4, 8), ((4, 8), (2, 2))"),
+            "  legal: 4, (4, 8), ((4, 8), (2, 2))\n  see:   CuTe, Layout"),
         ),
     ],
 )

@@ -58,7 +58,8 @@ def test_parameters(name, expected):
 
 def test_block_of_an_impossible_k():
     """An instruction K that the unit lacks is named, with those it has."""
-    with pytest.raises(UsageError, match=r"^sm_90.mma.bf16.f32: K = 32: .*\n  legal: 8, 16$"):
+    with pytest.raises(UsageError, match=r"^sm_90.mma.bf16.f32: K = 32: .*\n"
+                                         r"  legal: 8, 16\n  see:   mmalab.numerics$"):
         unit("sm_90.mma.bf16.f32").block(32)
 
 

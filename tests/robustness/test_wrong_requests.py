@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hostile import kernel
 
-from mmalab import emulate, formats, layouts, numerics
+from mmalab import assemble, check, emulate, formats, isa, layouts, numerics
 from mmalab.errors import LimitExceeded, UsageError
 
 NOTHING = kernel("mov.u32 %r1,1;", 0)
@@ -123,6 +123,54 @@ def test_empty_arrays_have_no_bytes():
 
 def _ones(*shape):
     return np.ones(shape, ml_dtypes.bfloat16)
+
+
+#: Neither text nor a number that anything here counts with.
+WILD = [None, 5, 1.5, b"sm_90", [], {}, ("a",), object(), np.zeros(3)]
+_FORM = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+
+
+@pytest.mark.parametrize("wild", WILD, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("ask", [
+    isa.find, isa.explain, isa.legal, isa.target, check, assemble, layouts.coalesce,
+    layouts.make_layout, layouts.complement,
+    lambda wild: layouts.compose(wild, layouts.Layout(4)),
+    lambda wild: isa.layout(wild, "D", at=(0, 0)), lambda wild: isa.layout(_FORM, wild, at=(0, 0)),
+    lambda wild: isa.layout(_FORM, "D", at=wild), lambda wild: isa.layout(_FORM, "D", lane=wild),
+    lambda wild: isa.layout(_FORM, "D", lane=0, slot=[wild]),
+    lambda wild: isa.legal(_FORM, [wild]), lambda wild: isa.legal(_FORM, "sm_90a", ([wild], 0)),
+    lambda wild: check(NOTHING, [wild]), lambda wild: isa.forms([wild]),
+    lambda wild: assemble(NOTHING, "sm_90a", maxrregcount=[wild]),
+    lambda wild: assemble(NOTHING, "sm_90a", opt_level=[wild]),
+    lambda wild: assemble(NOTHING, [wild]),
+    lambda wild: numerics.dot([[wild, "x"]], [[1, 1]], unit="sm_80.mma.bf16.f32"),
+    lambda wild: numerics.matmul(_ones(3, 64), [[wild]], unit="sm_80.mma.bf16.f32"),
+    lambda wild: numerics.matmul(_ones(3, 64), _ones(64, 5), unit="sm_80.mma.bf16.f32",
+                                 split_k=[wild]),
+    lambda wild: emulate(NOTHING, [], block=1, entry=[wild]),
+    lambda wild: emulate(NOTHING, [], block=1, numerics=[wild]),
+    lambda wild: emulate(NOTHING, [], block=1, schedule=[wild, object()]),
+])
+def test_what_is_of_another_type_is_wrong_use(ask, wild):
+    """Everywhere on the public surface: with what was given, what would do, who says so."""
+    with pytest.raises(UsageError) as caught:
+        ask(wild)
+    assert caught.value.rule
+    assert caught.value.legal
+    assert caught.value.where
+
+
+@pytest.mark.parametrize("version", ["", "x", "8", "8.7.1", 8.7, (8,), (8, 7, 1)])
+def test_what_is_no_ptx_version(version):
+    """Two numbers are."""
+    with pytest.raises(UsageError, match="is no pair of numbers"):
+        isa.legal(_FORM, "sm_90a", version)
+
+
+def test_numbers_convert_without_warnings():
+    """One number like many; -W error makes a warning a failure."""
+    assert formats.encode(0, "e4m3") == 0
+    assert formats.decode(np.uint8(0x80), "s8") == -128
 
 
 @pytest.mark.parametrize("call", [

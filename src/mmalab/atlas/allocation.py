@@ -110,7 +110,8 @@ def allocator(
         AssemblyError: ptxas refuses the probe (a target without Tensor Memory).
     """
     if checks not in CHECKS:
-        raise UsageError(f"checks={checks!r}", "is not a setting", legal=list(CHECKS))
+        raise UsageError(f"checks={checks!r}", "is not a setting", legal=list(CHECKS),
+                         where="mmalab atlas --help")
     text = probe(without=without, cta_group=cta_group)
     options = tuple(need_option(release(toolkit), option) for option in CHECKS[checks])
     cubin = assemble(text, target, toolkit, opt_level=opt_level, options=options, line_info=False)

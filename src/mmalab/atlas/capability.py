@@ -80,7 +80,7 @@ def matrix(
     version = ptx_version or written(newest_ptx(ptxas))
     if tuple(map(int, version.split("."))) > newest_ptx(ptxas):
         raise UsageError(f"PTX {version}", f"is newer than ptxas {ptxas} reads",
-                         legal=f"up to {written(newest_ptx(ptxas))}")
+                         legal=f"up to {written(newest_ptx(ptxas))}", where="mmalab atlas --help")
     judged = judge_all(ptxas, specimens, [(name, version) for name in names])
     columns = [judged[name, version] for name in names]
     return tuple(_answer(specimen, ptxas.toolkit, version, names, verdicts)

@@ -72,7 +72,7 @@ def probe(
     left_out = set(without)
     if left_out - set(PARTS):
         raise UsageError(f"without={sorted(left_out)}", "names a part that the probe has not",
-                         legal=PARTS)
+                         legal=PARTS, where="mmalab atlas --help")
     body = {
         "alloc": _alloc(columns, through),
         "relinquish": "tcgen05.relinquish_alloc_permit.{group}.sync.aligned;",

@@ -129,7 +129,7 @@ def _wanted(forms: str | Iterable[str] | None) -> tuple[str, ...]:
     matrix = tuple(key for key in keys if isa.find(key).family in MATRIX_FAMILIES)
     if not matrix or (not isinstance(forms, str) and len(matrix) < len(keys)):
         raise UsageError(next(key for key in keys if key not in matrix), "multiplies no matrices",
-                         legal=MATRIX_FAMILIES)
+                         legal=MATRIX_FAMILIES, where="mmalab atlas --help")
     return matrix
 
 

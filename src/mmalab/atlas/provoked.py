@@ -62,7 +62,8 @@ def wgmma_text(
         UsageError: an N that wgmma has not.
     """
     if n % 8 or not 8 <= n <= 256:
-        raise UsageError(f"N = {n}", "is not one of wgmma's", legal="8 to 256 in steps of 8")
+        raise UsageError(f"N = {n}", "is not one of wgmma's", legal="8 to 256 in steps of 8",
+                         where="mmalab atlas --help")
     each = n // 2
     count = each * tiles
     tail = "1, 1, 0, 0" if a.startswith("%") else "1, 1, 0"
@@ -139,7 +140,8 @@ def provoked(toolkit: str | None = None, case: str | None = None) -> tuple[Provo
         ToolError: the release is not installed.
     """
     if case is not None and case not in CASES:
-        raise UsageError(f"case {case!r}", "is not one of the atlas", legal=list(CASES))
+        raise UsageError(f"case {case!r}", "is not one of the atlas", legal=list(CASES),
+                         where="mmalab atlas --help")
     name = release(toolkit).toolkit
     return tuple(row for key in CASES if case in (None, key) for row in _said(key, name))
 

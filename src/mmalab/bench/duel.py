@@ -121,7 +121,7 @@ def _made(row: Row, chip: str) -> tuple[list[tuple[int, Kernel]], dict[int, str]
                              [partial(assembled, each) for each in made.values()]))
     if not made:
         raise UsageError(row.title, "has no kernel: " + next(iter(refused.values())),
-                         where="mmalab.bench.Row")
+                         legal="a row that one of its plans serves", where="mmalab.bench.Row")
     return sorted(made.items()), refused
 
 

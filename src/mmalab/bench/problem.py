@@ -60,7 +60,7 @@ class Problem:
                                  legal=list(OPERANDS), where=_WHERE)
         if min(self.m, self.n, self.k) < 1:
             raise UsageError(f"{self.m} x {self.n} x {self.k}", "sizes are positive",
-                             where=_WHERE)
+                             legal="128 x 128 x 128", where=_WHERE)
         accumulate, out = OPERANDS[self.dtype]
         for name, value in (("dtype_b", self.dtype), ("accumulate", accumulate), ("out", out),
                             ("lda", self.k), ("ldb", self.k), ("ldc", self.n)):

@@ -73,9 +73,11 @@ def make_kernel(name: str, m: int, n: int, k: int, arguments: Mapping[str, Any])
     try:
         made = make(m, n, k, **_planned(module, make, arguments))
     except TypeError as failed:
-        raise UsageError(f"{name} {dict(arguments)}", str(failed), where=_WHERE) from None
+        raise UsageError(f"{name} {dict(arguments)}", str(failed),
+                         legal=f"what {name} takes", where=_WHERE) from None
     if not isinstance(made, Kernel):
-        raise UsageError(f"{name}", f"makes a {type(made).__name__}, no Kernel", where=_WHERE)
+        raise UsageError(f"{name}", f"makes a {type(made).__name__}, no Kernel",
+                         legal="family.factory, as sm80_mma.gemm", where=_WHERE)
     return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mmalab.checker.subject import inspect
 from mmalab.checker.table import RULES
+from mmalab.errors import UsageError
 from mmalab.findings import Finding
 from mmalab.ptx import parse
 from mmalab.ptx.kernel import Kernel
@@ -25,12 +26,15 @@ def check(module: Module | Kernel | str, target: str | None = None) -> list[Find
 
     Raises:
         SourceError: text that is not well-formed PTX.
-        UsageError: `target` is no target.
+        UsageError: `target` is no target, `module` none of these.
     """
     if isinstance(module, Kernel):
         module = parse(module.ptx)
     elif isinstance(module, str):
         module = parse(module)
+    elif not isinstance(module, Module):
+        raise UsageError(f"a module of type {type(module).__name__}", "cannot be checked",
+                         legal="PTX text, a parsed module, a Kernel", where="mmalab.check")
     subject = inspect(module, target)
     found = [finding for rule in RULES for finding in rule.findings(subject)]
     return sorted(found, key=lambda finding: finding.where.line or 0)

@@ -108,4 +108,5 @@ def source(name: str) -> Source:
     try:
         return SOURCES[name]
     except KeyError:
-        raise UsageError(f"source {name!r}", "is not recorded", legal=list(SOURCES)) from None
+        raise UsageError(f"source {name!r}", "is not recorded", legal=list(SOURCES),
+                         where="mmalab claims --help") from None

@@ -71,7 +71,7 @@ class Argument:
                 np.save(file, self.value if self.array is None else self.array)
         except OSError as failed:
             raise UsageError(str(self.output), f"cannot be written: {failed.strerror}",
-                             where=_WHERE) from None
+                             legal="a file in a folder that is there", where=_WHERE) from None
 
 
 def word_type(name: str) -> np.dtype[Any]:
@@ -141,7 +141,8 @@ def _out(spec: str, rest: str) -> Argument:
     try:
         array = np.empty(tuple(map(int, sizes)), word_type(dtype))
     except ValueError as failed:
-        raise UsageError(f"shape {shape}", f"is no array: {failed}", where=_WHERE) from None
+        raise UsageError(f"shape {shape}", f"is no array: {failed}",
+                         legal="128,256", where=_WHERE) from None
     array.reshape(-1).view(np.uint8)[:] = 0xFF
     return Argument(array, Path(name), type=dtype)
 
@@ -167,7 +168,7 @@ def _number(spec: str, dtype: str, text: str) -> Any:
         value = int(text, 0)
     except ValueError:
         raise UsageError(f"--arg {spec}", f"{text!r} is not a number of type {dtype}",
-                         where=_WHERE) from None
+                         legal=f"{dtype}:5 or {dtype}:0x10", where=_WHERE) from None
     limits = np.iinfo(kind)
     if not int(limits.min) <= value <= int(limits.max):
         raise UsageError(f"--arg {spec}", f"{value} does not fit {dtype}",

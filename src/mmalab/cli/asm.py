@@ -34,7 +34,8 @@ def asm(
     """
     targets: list[str | None] = list(target or []) or [None]
     if output is not None and len(targets) > 1:
-        raise UsageError("-o with several targets", "names one file", legal="one --target")
+        raise UsageError("-o with several targets", "names one file", legal="one --target",
+                         where="mmalab asm --help")
     options = {"toolkit": toolkit, "maxrregcount": maxrregcount, "opt_level": opt_level}
     text = read_text(file)
     made: list[dict[str, Any]] = []
@@ -68,7 +69,7 @@ def _one(file: Path, text: str, target: str | None, options: dict[str, Any],
     if file.suffix == ".cu":
         if target is None:
             raise UsageError(str(file), "is CUDA C++: it has no target of its own",
-                             legal="--target sm_90a ...")
+                             legal="--target sm_90a ...", where="mmalab asm --help")
         compiled = compile_cuda(text, target, toolkit=options["toolkit"])
         text, compiler = compiled.text, compiled.compiler
     try:

@@ -55,9 +55,11 @@ def atlas(
 ) -> None:
     """Ask the installed assemblers. Exit 1 where `why` or `images` find that something fails."""
     if output is not None and what != "targets":
-        raise UsageError(f"-o with --what {what}", "is not recorded", legal="--what targets")
+        raise UsageError(f"-o with --what {what}", "is not recorded", legal="--what targets",
+                         where="mmalab atlas --help")
     if what not in QUESTIONS:
-        raise UsageError(f"--what {what}", "is no question of the atlas", legal=list(QUESTIONS))
+        raise UsageError(f"--what {what}", "is no question of the atlas", legal=list(QUESTIONS),
+                         where="mmalab atlas --help")
     from mmalab.cli import (
         atlas_builds,
         atlas_compiled,

@@ -26,7 +26,8 @@ def builds(asked: Asked) -> View:
     """Two files with one toolkit."""
     if len(asked.words) != 2:
         raise UsageError(" ".join(asked.words) or "no file", "are not two PTX files",
-                         legal="mmalab atlas OLD.ptx NEW.ptx --what builds")
+                         legal="mmalab atlas OLD.ptx NEW.ptx --what builds",
+                         where="mmalab atlas --help")
     old, new = (read_text(Path(word)) for word in asked.words)
     names = tuple(Path(word).name for word in asked.words)
     return _compared(asked, names, lambda toolkit, target: (

@@ -31,6 +31,7 @@ from mmalab.isa.targets import target as target_row
 
 __all__ = ["VIEWS"]
 
+_WHERE = "mmalab atlas --help"
 #: More rows than this are summed up by family.
 _MANY = 60
 
@@ -94,7 +95,8 @@ def _each(answers: Sequence[Answer], asked: Asked) -> Grid:
 def versions(asked: Asked) -> View:
     """First PTX versions."""
     if len(asked.targets) > 1:
-        raise UsageError("several targets", "have a first version each", legal="one --target")
+        raise UsageError("several targets", "have a first version each", legal="one --target",
+                         where=_WHERE)
     target = asked.targets[0] if asked.targets else None
     if asked.names_a_file:
         return _least_version(asked, target)
@@ -123,7 +125,7 @@ def ports(asked: Asked) -> View:
     """What does the job elsewhere."""
     if not asked.words or not asked.targets:
         raise UsageError("a port", "is of a form to a target",
-                         legal="mmalab atlas 'wgmma*' --what ports --target sm_120a")
+                         legal="mmalab atlas 'wgmma*' --what ports --target sm_120a", where=_WHERE)
     rows, cells = [], []
     for opcode in dict.fromkeys(s.opcode for s in chosen(asked.pattern)):
         for name in asked.targets:
@@ -175,7 +177,8 @@ def images(asked: Asked) -> View:
     """Image coverage."""
     if not asked.words:
         raise UsageError("no image", "is asked about",
-                         legal="mmalab atlas sm_100a compute_90 --what images --target 10.3")
+                         legal="mmalab atlas sm_100a compute_90 --what images --target 10.3",
+                         where=_WHERE)
     found = coverage(asked.words, asked.targets or None)
     rows = [{"form": c.image, "ptx": "", "toolkit": "", "targets": [c.device] if c.runs else [],
              "messages": {} if c.runs else {c.device: c.reason}, "instead": c.instead}

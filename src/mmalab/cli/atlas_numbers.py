@@ -58,7 +58,8 @@ def _split(asked: Asked) -> View:
         counts = [int(word) for word in (rest if colon else words).split()]
     except ValueError:
         raise UsageError(words, "are no numbers of registers",
-                         legal="24 240 240, or 168: 24 232 232") from None
+                         legal="24 240 240, or 168: 24 232 232",
+                         where="mmalab atlas --help") from None
     target = asked.targets[0] if asked.targets else "sm_90a"
     found = budget(counts, launch=launch, target=target)
     row = {"form": f"setmaxnreg {' '.join(map(str, counts))}", "ptx": "", "toolkit": "",

@@ -67,7 +67,7 @@ class Asked:
         """
         if len(self.words) != 1:
             raise UsageError(" ".join(self.words) or "no file", "is not one PTX file",
-                             legal="mmalab atlas --what why FILE.ptx")
+                             legal="mmalab atlas --what why FILE.ptx", where="mmalab atlas --help")
         return read_text(Path(self.words[0]))
 
 

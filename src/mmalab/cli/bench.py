@@ -20,6 +20,7 @@ from mmalab.errors import UsageError
 
 __all__ = ["bench"]
 
+_WHERE = "mmalab bench --help"
 #: Baselines that are no kernels of ours.
 _NO_KERNELS = ("cublasLt", "none")
 _HEAD = ("case", "regime", "ours", "baseline", "ratio (95 %)", "MHz", "share", "J/TFLOP")
@@ -49,7 +50,7 @@ def bench(
 ) -> None:
     """Time matrix products; exit 1 when a row could not be measured, or a result was wrong."""
     if what != "gemm":
-        raise UsageError(f"bench {what}", "is nothing to measure", legal="gemm")
+        raise UsageError(f"bench {what}", "is nothing to measure", legal="gemm", where=_WHERE)
 
     from mmalab.bench import Plan
     from mmalab.bench.record import describe, save
@@ -57,7 +58,7 @@ def bench(
     plan = Plan(burst, sustained, seed)
     if min(burst, sustained) < 0 or not plan.regimes():
         raise UsageError(f"--burst {burst} --sustained {sustained}", "measure nothing",
-                         legal="pairs of blocks, 0 leaves a regime out")
+                         legal="pairs of blocks, 0 leaves a regime out", where=_WHERE)
     rows = _rows(size or [], tables or [], only, kernel, choices or [], baseline)
     expected = sum(row.expected_seconds(pairs_burst=burst, pairs_sustained=sustained)
                    for row in rows) / len(gpu or [0])
@@ -154,7 +155,7 @@ def _check_gpus(gpus: list[int]) -> None:
     missing = [gpu for gpu in gpus if not 0 <= gpu < count]
     if missing:
         raise UsageError(f"--gpu {missing[0]}", f"the driver sees {count} devices",
-                         legal=[str(i) for i in range(count)] or "none")
+                         legal=[str(i) for i in range(count)] or "none", where=_WHERE)
 
 
 def _measured(rows: list[Any], plan: Any, gpus: list[int],
@@ -188,11 +189,11 @@ def _rows(size: list[int], tables: list[str], only: str, kernel: str, choices: l
         rows = [row for row in table_rows(tables) if only in row.title]
         if not rows:
             raise UsageError(f"--only {only!r}", "no title in these tables holds it",
-                             legal=[row.title for row in table_rows(tables)])
+                             legal=[row.title for row in table_rows(tables)], where=_WHERE)
         return rows
     if len(size) != 3:
         raise UsageError("bench gemm " + " ".join(map(str, size)), "needs a size or a table",
-                         legal=["M N K", "--table " + "|".join(TABLES)])
+                         legal=["M N K", "--table " + "|".join(TABLES)], where=_WHERE)
     name, _, given = baseline.partition(":")
     other = name if name in _NO_KERNELS else factory_of(name)
     arguments = tuple(choices_of(choice, "--set") for choice in choices) or ({},)

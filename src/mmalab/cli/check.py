@@ -30,7 +30,8 @@ def check(
             say(table(list(CODES.items())))
         return
     if file is None:
-        raise UsageError("check", "names no file", legal="mmalab check FILE.ptx")
+        raise UsageError("check", "names no file", legal="mmalab check FILE.ptx",
+                         where="mmalab check --help")
 
     from mmalab.checker import check as check_module
     from mmalab.ptx import parse

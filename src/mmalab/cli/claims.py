@@ -60,7 +60,8 @@ def _verdicts(only: str | None) -> set[Verdict]:
         fits = [verdict for verdict in Verdict if verdict.value.startswith(word.strip().lower())]
         if not fits:
             raise UsageError(f"--only {word}", "is not a verdict",
-                             legal=[verdict.value for verdict in Verdict])
+                             legal=[verdict.value for verdict in Verdict],
+                             where="mmalab claims --help")
         chosen.update(fits)
     return chosen
 

@@ -25,7 +25,7 @@ def missing(wanted: Iterable[str], opcodes: Mapping[str, int]) -> list[str]:
         word, colon, count = text.partition(":")
         if not word or (colon and not count.isdigit()):
             raise UsageError(f"--expect {text}", "is no opcode with a least count",
-                             legal="QMMA.SF or QMMA.SF:2")
+                             legal="QMMA.SF or QMMA.SF:2", where="mmalab asm --help")
         least = int(count or 1)
         found = sum(n for name, n in opcodes.items() if f"{name}.".startswith(f"{word}."))
         if found < least:

@@ -12,6 +12,8 @@ from mmalab.errors import UsageError
 
 __all__ = ["layout"]
 
+_WHERE = "mmalab layout --help"
+
 
 def layout(
     form: Annotated[str, typer.Argument(help="a matrix instruction")],
@@ -36,11 +38,13 @@ def layout(
 
     chosen = [name for name, given in zip("ABCD", (a, b, c, d), strict=True) if given]
     if len(chosen) != 1:
-        raise UsageError(f"layout of {form}", "name one operand", legal="-A, -B, -C, -D")
+        raise UsageError(f"layout of {form}", "name one operand", legal="-A, -B, -C, -D",
+                         where=_WHERE)
     operand = chosen[0]
     found = isa.places(form, operand, _pair(at), lane, slot)
     if at is not None and (lane is not None or slot is not None) and not found:
-        raise UsageError(f"{operand} at {at}", f"is not in lane {lane}, slot {slot}")
+        raise UsageError(f"{operand} at {at}", f"is not in lane {lane}, slot {slot}",
+                         legal="--at alone, which names both", where=_WHERE)
     if svg is not None:
         svg.write_text(fragment_svg(isa.find(form), operand), encoding="utf-8")
     single = len(found) == 1 or (at is not None and lane is None and slot is None)
@@ -65,5 +69,5 @@ def _pair(text: str | None) -> tuple[int, int] | None:
         return None
     row, comma, column = text.partition(",")
     if not comma or not row.strip().isdigit() or not column.strip().isdigit():
-        raise UsageError(f"--at {text}", "is not row,column", legal="9,5")
+        raise UsageError(f"--at {text}", "is not row,column", legal="9,5", where=_WHERE)
     return int(row), int(column)

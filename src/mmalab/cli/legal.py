@@ -40,7 +40,8 @@ def legal(
     from mmalab.errors import UsageError
 
     if ptx is not None and not ptx.replace(".", "", 1).isdigit():
-        raise UsageError(f"--ptx {ptx}", "is not a PTX version", legal="8.6")
+        raise UsageError(f"--ptx {ptx}", "is not a PTX version", legal="8.6",
+                         where="mmalab legal --help")
     text = " ".join(instruction)
     verdict = isa.legal(text, target, ptx)
     if json:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["numerics"]
 
+_WHERE = "mmalab numerics --help"
+
 numerics = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 _Unit = Annotated[str, typer.Option(help="CHIP.CLASS.A[.B].ACC, as sm_90.wgmma.e4m3.f32")]
 
@@ -84,7 +86,8 @@ def error(
     from mmalab.numerics.error import chain_error
 
     if k < 1 or outputs < 1:
-        raise UsageError(f"--k {k} --outputs {outputs}", "is no product", legal="from 1")
+        raise UsageError(f"--k {k} --outputs {outputs}", "is no product", legal="from 1",
+                         where=_WHERE)
     found = chain_error(unit, k, promote_every=promote, outputs=outputs, low=low, high=high,
                         seed=seed)
     if json:
@@ -193,7 +196,8 @@ def identify(
 
     words = types.split(",")
     if len(words) != 3:
-        raise UsageError(f"--types {types}", "names three types", legal="e4m3,e4m3,f32")
+        raise UsageError(f"--types {types}", "names three types", legal="e4m3,e4m3,f32",
+                         where=_WHERE)
     given = _load(d)
     start = np.zeros_like(given) if c is None else _load(c)
     found = search(_load(a), _load(b), start, given, a_type=words[0], b_type=words[1],
@@ -216,4 +220,5 @@ def _load(path: Path) -> NDArray[Any]:
     try:
         return np.asarray(np.load(path, allow_pickle=False))
     except (OSError, ValueError) as failed:
-        raise UsageError(str(path), f"cannot be read as .npy: {failed}") from None
+        raise UsageError(str(path), f"cannot be read as .npy: {failed}",
+                         legal="a file of numpy.save", where=_WHERE) from None

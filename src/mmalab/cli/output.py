@@ -77,4 +77,5 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as failed:
-        raise UsageError(str(path), f"cannot be read: {failed.strerror}") from None
+        raise UsageError(str(path), f"cannot be read: {failed.strerror}",
+                         legal="a text file of PTX or CUDA C++", where="mmalab --help") from None

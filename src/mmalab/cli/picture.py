@@ -27,7 +27,7 @@ def fragment_svg(form: isa.Form, operand: str) -> str:
     rows, cols, count = fragment.rows, fragment.cols, fragment.batch
     if rows * cols * count > _MAX_CELLS:
         raise UsageError(f"a picture of {count} x {rows} x {cols} cells", "is too large",
-                         legal=f"up to {_MAX_CELLS} cells")
+                         legal=f"up to {_MAX_CELLS} cells", where="mmalab layout --help")
     width = _MARGIN + cols * _WIDTH + 8
     height = 28 + count * (rows * _HEIGHT + 30)
     title = f"{escape(form.key)} {operand} ({rows} x {cols} {fragment.type}), lane:slot"

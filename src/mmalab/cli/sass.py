@@ -44,7 +44,7 @@ def sass(
     functions = [f for f in cubin.sass.functions if function in ("", f.name)]
     if not functions:
         raise UsageError(f"function {function!r}", f"is not in {file}",
-                         legal=[f.name for f in cubin.sass.functions])
+                         legal=[f.name for f in cubin.sass.functions], where="mmalab sass --help")
     lacking = missing(expect or (), Counter(i.mnemonic for f in functions for i in f.instructions))
     if json:
         print_json({

@@ -70,7 +70,7 @@ def _compare(rows: int, cols: int, dtype: str, modes: tuple[str | None, str | No
     written, read = modes
     if not written or not read:
         raise UsageError("swizzle with one mode", "a comparison has a writer and a reader",
-                         legal="--written 128B --read 128B")
+                         legal="--written 128B --read 128B", where="mmalab swizzle --help")
     found = misread(rows, cols, dtype, written=written, read=read, base=base, relative=relative,
                     step=step)
     if json:
@@ -104,7 +104,8 @@ def _try(rows: int, cols: int, dtype: str, text: str, *, json: bool) -> None:
     chunks, rest = divmod(cols * formats.get(dtype).bits, 128)
     if rest:
         raise UsageError(f"rows of {cols} {dtype}", "are no whole 16-byte chunks",
-                         legal=f"columns in multiples of {128 // formats.get(dtype).bits}")
+                         legal=f"columns in multiples of {128 // formats.get(dtype).bits}",
+                         where="mmalab swizzle --help")
     found = permutation(formula(text), rows=rows, chunks=chunks)
     if json:
         print_json({"bijective": found.bijective, "reads": found.reads, "writes": found.writes,

@@ -166,7 +166,7 @@ def _number(index: int, value: Any, type_: str, size: int) -> bytes:
     bits = 8 * size
     if kind(type_) == "p":
         raise UsageError(f"argument {index}: {value!r}", "a parameter cannot be a predicate",
-                         where=_WHERE)
+                         legal=".param .u32 and a comparison", where=_WHERE)
     if is_float(type_) and isinstance(value, int) and abs(value) > _FLOAT_INT:
         raise UsageError(f"argument {index}: an integer of {value.bit_length()} bits",
                          f"does not fit .{type_}", legal="a float", where=_WHERE)

@@ -87,7 +87,9 @@ class Calls:
         """One call instruction."""
         low, operand = self._low, node.operands[0]
         if not isinstance(operand, Call):
-            raise UsageError(node.text.strip(), "a call without its operands")
+            raise UsageError(node.text.strip(), "a call without its operands",
+                             legal="call (result), function, (arguments);",
+                             where="PTX ISA, call")
         behind = low.new_label()
         if guard is not None:
             low.emit("bra", (Target((behind,)),), line=node.line, text=node.text,

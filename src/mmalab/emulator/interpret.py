@@ -99,7 +99,8 @@ class Interpreter:
         shape = self.machine.shape
         if shape.ctas > _MAX_CTAS:
             raise LimitExceeded(f"grid {shape.grid}: {shape.ctas} CTAs",
-                                f"the emulator runs at most {_MAX_CTAS}")
+                                f"the emulator runs at most {_MAX_CTAS}",
+                                legal="a part of the grid", where="mmalab.emulate")
         x, y, z = (np.arange(n) for n in shape.grid)
         grid = x + shape.grid[0] * (y[:, None] + shape.grid[1] * z[:, None, None])
         cx, cy, cz = shape.cluster

@@ -34,7 +34,7 @@ def check_operands(form: Form, operands: tuple[Op, ...], line: int) -> None:
             continue
         if spec.role == "address":
             raise UsageError(f"{form.key}, operand {spec.name}", "must be an [address]",
-                             where=where)
+                             legal="[%rd1], [%rd1+16], [variable]", where=where)
         try:
             _check(spec, op)
         except UsageError as error:
@@ -65,7 +65,7 @@ def _count(spec: OperandSpec, have: int) -> None:
 def _kind(spec: OperandSpec, op: Op, type_: str, *, part: bool = False) -> None:
     """One register; as `part` of a packed operand it may have fewer bits than the whole."""
     if spec.role in ("write", "update") and isinstance(op, (Imm, Special, Symbol, Guarded)):
-        raise UsageError("", "must be a register: it is written")
+        raise UsageError("", "must be a register: it is written", legal="a register")
     types = {type_, spec.alternative} - {""}
     reg = op.reg if isinstance(op, Guarded) else op
     if not types or not isinstance(reg, (Reg, Special, Symbol)):
@@ -73,8 +73,14 @@ def _kind(spec: OperandSpec, op: Op, type_: str, *, part: bool = False) -> None:
     words = [width(t) for t in types - {"pred"}]
     if isinstance(reg, Reg) and reg.file == "p":
         if "pred" not in types:
-            raise UsageError(f": {reg.name}", "is a predicate, not a number")
+            raise UsageError(f": {reg.name}", "is a predicate, not a number",
+                             legal=_registers(words))
     elif not words:
-        raise UsageError(f": {reg.name}", "is not a predicate")
+        raise UsageError(f": {reg.name}", "is not a predicate", legal="a .pred register")
     elif isinstance(reg, Reg) and not part and reg.bits < min(words):
-        raise UsageError(f": {reg.name} of {reg.bits} bits", f"is too narrow for .{type_}")
+        raise UsageError(f": {reg.name} of {reg.bits} bits", f"is too narrow for .{type_}",
+                         legal=_registers(words))
+
+
+def _registers(words: list[int]) -> str:
+    return f"a register of {min(words)} bits or more"

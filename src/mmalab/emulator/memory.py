@@ -37,6 +37,8 @@ __all__ = [
     "AddressSpace", "Buffer", "Extent", "Fault", "HostTable", "Region", "aligned_zeros",
 ]
 
+_WHERE = "mmalab.emulate"
+
 TAG_SHIFT = 40
 OFFSET_MASK = (1 << TAG_SHIFT) - 1
 SHARED_TAG, LOCAL_TAG, PARAM_TAG, FIRST_BUFFER_TAG = 1, 2, 3, 16
@@ -163,7 +165,8 @@ class AddressSpace:
                     and (known.writable or array.flags.writeable) and _share(known.array, array)):
                 raise UsageError(f"{name}: shape {array.shape}, strides {array.strides}",
                                  f"shares bytes with {known.name}, and one of them is copied",
-                                 legal="contiguous arrays, or arrays apart from each other")
+                                 legal="contiguous arrays, or arrays apart from each other",
+                                 where=_WHERE)
         home = array if contiguous else np.ascontiguousarray(array)
         base = (FIRST_BUFFER_TAG + len(self.buffers)) << TAG_SHIFT
         writable = writable and array.flags.writeable
@@ -181,7 +184,8 @@ class AddressSpace:
         buffer = made.buffer
         if buffer is None:
             raise UsageError(f"{name}: a decoded tensor map", "has no array",
-                             legal="mmalab.TensorMap.tiled(array, ...), or the map's bytes")
+                             legal="mmalab.TensorMap.tiled(array, ...), or the map's bytes",
+                             where=_WHERE)
         return made.encode(self.add(buffer, name))
 
     def add_maps(self, maps: Sequence[TensorMap], name: str) -> int:
@@ -196,7 +200,7 @@ class AddressSpace:
         expected = (FIRST_BUFFER_TAG + len(self.buffers)) << TAG_SHIFT
         if base != expected:
             raise UsageError(f"variable {name} at {base:#x}", "module variables come first",
-                             legal=hex(expected))
+                             legal=hex(expected), where=_WHERE)
         self.buffers.append(Buffer(name, data, space != "const", base=base, space=space))
 
     def set_params(self, block: bytes) -> None:
@@ -218,7 +222,7 @@ class AddressSpace:
         need = ctas * self.shared_stride + threads * self.local_stride
         if need > self._budget:
             raise LimitExceeded(f"{need} bytes of shared and local memory for {ctas} CTAs",
-                                f"the memory budget is {self._budget} bytes")
+                                f"the memory budget is {self._budget} bytes", where=_WHERE)
         self.shared = _fresh("shared memory", ctas * self.shared_stride, track)
         self.local = _fresh("local memory", threads * self.local_stride, track)
 

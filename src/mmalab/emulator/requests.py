@@ -102,8 +102,8 @@ def check_kernel(kernel: Any) -> None:
                          legal="PTX text, a parsed module, a Kernel", where=_WHERE)
 
 
-def check_names(target: Any, numerics: Any) -> None:
-    """The target and the numerics are known.
+def check_names(target: Any, numerics: Any, entry: Any = None) -> None:
+    """The target and the numerics are known, and the entry is a name.
 
     Raises:
         UsageError: they are not.
@@ -112,7 +112,10 @@ def check_names(target: Any, numerics: Any) -> None:
         if not isinstance(target, str):
             raise UsageError(f"target {target!r}", "is not a name", legal="sm_90", where=_WHERE)
         target_row(target)
-    if numerics not in ("exact", "fast"):
+    if not isinstance(entry, (str, type(None))):
+        raise UsageError(f"entry {entry!r}", "is not a name", legal="the name of a .entry",
+                         where=_WHERE)
+    if not isinstance(numerics, str) or numerics not in ("exact", "fast"):
         raise UsageError(f"numerics {numerics!r}", "is not known", legal="exact, fast",
                          where=_WHERE)
 

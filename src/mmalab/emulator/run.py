@@ -117,7 +117,7 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
     """
     args = arguments(args)
     check_kernel(kernel)
-    check_names(target, numerics)
+    check_names(target, numerics, entry)
     if max_steps is not None:
         max_steps = whole("max_steps", max_steps, least=1)
     if isinstance(kernel, Kernel):
@@ -153,7 +153,7 @@ def _parsed(text: str) -> Module:
 
 def _program(kernel: Kernel | Module | str, entry: str | None) -> Program:
     if isinstance(kernel, Kernel):
-        return lower(_parsed(kernel.ptx), entry or kernel.entry)
+        return lower(_parsed(kernel.ptx), kernel.entry if entry is None else entry)
     return lower(_parsed(kernel) if isinstance(kernel, str) else kernel, entry)
 
 

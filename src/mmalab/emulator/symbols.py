@@ -57,7 +57,7 @@ def alignment(thing: Variable | Parameter) -> int:
     vector = thing.vector if isinstance(thing, Variable) else ""
     if thing.align is not None and thing.align.bit_count() != 1:
         raise UsageError(f".align {thing.align} of {thing.name}", "not a power of two",
-                         legal="1, 2, 4, 8, 16 ...")
+                         legal="1, 2, 4, 8, 16 ...", where="PTX ISA, .align")
     return max(thing.align or 0, _element(thing.type, vector), 1)
 
 
@@ -102,7 +102,8 @@ def initial_bytes(variable: Variable, address_of: Callable[[str], int]) -> bytes
     step = width(variable.type) // 8
     if len(values) * step > size:
         raise UsageError(f"{len(values)} values for {variable.name}",
-                         f"the variable has {size // step}", where=f"line {variable.line}")
+                         f"the variable has {size // step}", legal=f"at most {size // step}",
+                         where=f"line {variable.line}")
     out = bytearray(size)
     for index, value in enumerate(values):
         word = (_symbol_word(value, address_of, variable.name) if isinstance(value, str)
@@ -116,5 +117,5 @@ def _symbol_word(text: str, address_of: Callable[[str], int], variable: str) -> 
     match = _SYMBOL.fullmatch(text.replace(" ", ""))
     if match is None:
         raise UsageError(f"initialiser {text} of {variable}", "not a symbol with an offset",
-                         legal="name, name+4, generic(name)")
+                         legal="name, name+4, generic(name)", where="PTX ISA, Initializers")
     return address_of(match[1]) + int(match[2] or 0)

@@ -40,7 +40,8 @@ def _width(name: str) -> int:
     if scalar in _ODD:
         return _ODD[scalar] if not lanes else max(8, _ODD[scalar] * count)
     if plain is None:
-        raise UsageError(f"type .{name}", "not a PTX type", legal="b32, u32, s32, f32, bf16x2 ...")
+        raise UsageError(f"type .{name}", "not a PTX type", legal="b32, u32, s32, f32, bf16x2 ...",
+                         where="PTX ISA, Types")
     return int(plain.group(3)) * count
 
 

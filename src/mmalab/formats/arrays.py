@@ -54,6 +54,7 @@ def format_of(dtype: Any) -> Format:
         raise UsageError(
             f"array type {np.dtype(dtype)}", "not a number format of the PTX ISA",
             legal=[str(d) for d in _FORMATS],
+            where="mmalab.formats",
         )
     return known
 

@@ -33,6 +33,7 @@ def pack(words: ArrayLike, fmt: str | Format) -> NDArray[np.uint8]:
         raise UsageError(
             f"{count} elements of {fmt}", f"{count * fmt.bits} bits do not fill whole bytes",
             legal=f"a multiple of {8 // np.gcd(fmt.bits, 8)} elements in the last axis",
+            where="mmalab.formats",
         )
     if fmt.bits >= 8:
         little = np.ascontiguousarray(raw.astype(fmt.dtype.newbyteorder("<")))
@@ -50,6 +51,7 @@ def unpack(data: ArrayLike, fmt: str | Format) -> NDArray[Any]:
         raise UsageError(
             f"{count} bytes", f"not a whole number of {fmt.bits}-bit elements",
             legal=f"a multiple of {fmt.bits // np.gcd(fmt.bits, 8)} bytes in the last axis",
+            where="mmalab.formats",
         )
     if fmt.bits >= 8:
         return raw.view(fmt.dtype.newbyteorder("<")).astype(fmt.dtype)

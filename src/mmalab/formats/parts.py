@@ -55,6 +55,7 @@ def as_words(words: ArrayLike, fmt: Format) -> NDArray[Any]:
         raise UsageError(
             f"word {worst:#x}", f"a word of {fmt} has {fmt.bits} bits",
             legal=f"0 to {(1 << fmt.bits) - 1:#x}",
+            where="mmalab.formats",
         )
     return array.astype(fmt.dtype)
 
@@ -85,7 +86,8 @@ def _float_parts(raw: NDArray[np.uint64], fmt: Format) -> Parts:
 def _fixed_parts(raw: NDArray[np.uint64], fmt: Format) -> Parts:
     negative = (raw >> np.uint64(fmt.bits - 1)).astype(bool) & fmt.signed
     mask = np.uint64((1 << fmt.bits) - 1)
-    magnitude = np.where(negative, (~raw + np.uint64(1)) & mask, raw)
+    # -raw in so many bits; a sum that wraps around would warn where `raw` is one number
+    magnitude = np.where(negative, mask - raw + negative.astype(np.uint64), raw)
     none = np.zeros_like(negative)
     exponent = np.full(raw.shape, -fmt.fraction_bits, np.int64)
     return Parts(negative, magnitude, exponent, none, none)
@@ -133,4 +135,5 @@ def _check_exact(raw: NDArray[Any], fmt: Format) -> None:
         raise UsageError(
             f"{fmt} words", "some value needs more than the 53 bits of float64",
             legal="formats.to_array, which gives NumPy integers",
+            where="mmalab.formats",
         )

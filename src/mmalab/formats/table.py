@@ -139,6 +139,7 @@ class Format:
             raise UsageError(
                 f"NaN in {self.name}", "the format has no NaN",
                 legal=[f.name for f in FORMATS.values() if f.specials is not Specials.FINITE],
+                where="mmalab.formats",
             )
         if self.name == "f64":
             return 0x7FF8_0000_0000_0000
@@ -151,6 +152,7 @@ class Format:
             raise UsageError(
                 f"infinity in {self.name}", "the format has no infinity",
                 legal=[f.name for f in FORMATS.values() if f.has_infinity],
+                where="mmalab.formats",
             )
         return (self.max_code + 1) << self.low_padding
 

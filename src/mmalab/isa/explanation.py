@@ -9,7 +9,7 @@ from typing import Any
 
 from mmalab.isa.form import Form, Fragment, OperandSpec, Sparsity
 from mmalab.isa.hardware import execution
-from mmalab.isa.lookup import find
+from mmalab.isa.lookup import form_of
 from mmalab.isa.targets import TARGETS, parse_targets
 from mmalab.isa.verdict import usage
 
@@ -25,7 +25,7 @@ def explain_data(form: Form | str) -> dict[str, Any]:
     Raises:
         UnknownForm: the table does not hold it.
     """
-    form = find(form) if isinstance(form, str) else form
+    form = form_of(form)
     allowed = parse_targets(form.targets)
     return {
         "form": form.key,

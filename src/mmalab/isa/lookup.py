@@ -18,16 +18,18 @@ from functools import lru_cache, reduce
 from itertools import islice, product
 from operator import and_
 
-from mmalab.errors import UnknownForm
+from mmalab.errors import UnknownForm, UsageError
 from mmalab.isa.form import Form, Source
 from mmalab.isa.index import LATER_ISSUES, all_rows, heads, rows
 from mmalab.isa.syntax import Element, Need, Row
 from mmalab.isa.targets import TargetSet, parse_targets
 from mmalab.isa.vocabulary import REQUIREMENTS, name_of
 
-__all__ = ["find", "forms", "in_later_issue", "nearest", "needs_of", "row_of"]
+__all__ = ["find", "form_of", "forms", "in_later_issue", "nearest", "needs_of", "row_of"]
 
 _MANUAL = "PTX ISA"
+#: Where everything is listed, for those to whose words no spelling is near.
+_LISTED = "mmalab forms lists all"
 
 
 @lru_cache(maxsize=8192)
@@ -63,13 +65,29 @@ def needs_of(row: Row, modifiers: dict[str, str]) -> list[tuple[str, Need]]:
     return found
 
 
-@lru_cache(maxsize=8192)
 def find(opcode: str) -> Form:
     """The form that `opcode` (the full dotted spelling) names.
 
     Raises:
         UnknownForm: no row describes it; the message names the nearest legal spellings.
     """
+    if not isinstance(opcode, str):
+        raise UnknownForm(f"{opcode!r}", "is no opcode: those are text",
+                          legal='"add.f32"', where="mmalab.isa.find")
+    return _find(opcode)
+
+
+def form_of(given: Form | str) -> Form:
+    """A form, or the one that an opcode names.
+
+    Raises:
+        UnknownForm: as :func:`find`.
+    """
+    return given if isinstance(given, Form) else find(given)
+
+
+@lru_cache(maxsize=8192)
+def _find(opcode: str) -> Form:
     found = _match(opcode)
     if found is None:
         raise unknown(opcode)
@@ -114,7 +132,7 @@ def unknown(opcode: str) -> UnknownForm:
                            where=f"{_MANUAL}, {later}")
     near = nearest(opcode)
     return UnknownForm(opcode, "is not an instruction of the PTX ISA" + _difference(opcode, near),
-                       legal=near, where=_MANUAL)
+                       legal=near, where=_MANUAL if near else f"{_MANUAL}; {_LISTED}")
 
 
 def _difference(opcode: str, near: list[str]) -> str:
@@ -241,6 +259,9 @@ def spellings(row: Row, limit: int = 64) -> Iterator[str]:
 def forms(pattern: str | None = None) -> list[str]:
     """Representative keys of the table: all, those that a glob matches (``mma.sync*bf16*``), or
     those that hold every word (``ld shared v4``; a word may also stand in the summary)."""
+    if not isinstance(pattern, (str, type(None))):
+        raise UsageError(f"{pattern!r}", "is no pattern: those are text",
+                         legal=["mma.sync*bf16*", "ld shared v4"], where="mmalab.isa.forms")
     keys = dict.fromkeys(
         (key, row.summary) for row in all_rows() for key in spellings(row)
     )

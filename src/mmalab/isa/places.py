@@ -11,6 +11,8 @@ M x N.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +20,11 @@ import numpy as np
 
 from mmalab.errors import UsageError
 from mmalab.isa.form import Form, Fragment
-from mmalab.isa.lookup import find
+from mmalab.isa.lookup import form_of
 
 __all__ = ["Place", "layout", "places", "show"]
 
+_WHERE = "mmalab.isa.layout"
 #: Bits that carry a value where its container is wider.
 _FIELD_BITS = {"e2m1": 4, "e2m3": 6, "e3m2": 6}
 
@@ -91,19 +94,22 @@ def layout(
         UsageError: as :func:`places`, and when neither `at` nor both others are given.
     """
     if at is None and (lane is None or slot is None):
-        raise UsageError(f"layout of {operand}", "give at=(row, column), or lane= and slot=")
+        raise UsageError(f"layout of {operand}", "needs the element, or the lane and the slot",
+                         legal=["at=(0, 0)", "lane=0, slot=0"], where=_WHERE)
     found = places(form, operand, at, lane, slot)
     if not found:
-        raise UsageError(f"{operand} at {at}", f"is not in lane {lane}, slot {slot}")
+        raise UsageError(f"{operand} at {at}", f"is not in lane {lane}, slot {slot}",
+                         legal="at= alone, which names both", where=_WHERE)
     return found[0]
 
 
 def _fragment(form: Form | str, operand: str) -> Fragment:
-    form = find(form) if isinstance(form, str) else form
-    fragment = form.fragments.get(operand.upper())
+    form = form_of(form)
+    fragment = form.fragments.get(operand.upper()) if isinstance(operand, str) else None
     if fragment is None:
         raise UsageError(f"operand {operand!r} of {form.key}", "has no fragment",
-                         legal=list(form.fragments) or "a matrix instruction of a warp")
+                         legal=list(form.fragments) or "a matrix instruction of a warp",
+                         where=_WHERE)
     return fragment
 
 
@@ -111,12 +117,22 @@ def _check(
     fragment: Fragment, operand: str, at: tuple[int, int] | None, lane: int | None,
     slot: int | None,
 ) -> None:
-    if at is not None and not (0 <= at[0] < fragment.rows and 0 <= at[1] < fragment.cols):
-        raise UsageError(f"{operand} at {at}", f"the fragment is {fragment.rows} x {fragment.cols}")
+    if at is not None and not _within(at, (fragment.rows, fragment.cols)):
+        raise UsageError(f"{operand} at {at}", f"the fragment is {fragment.rows} x {fragment.cols}",
+                         legal=f"(0, 0) to {fragment.rows - 1, fragment.cols - 1}", where=_WHERE)
     for name, value, count in (("lane", lane, fragment.lanes), ("slot", slot, fragment.slots)):
-        if value is not None and not 0 <= value < count:
+        if value is not None and not _within((value,), (count,)):
             raise UsageError(f"{name} {value} of {operand}", f"there are {count}",
-                             legal=f"0 to {count - 1}")
+                             legal=f"0 to {count - 1}", where=_WHERE)
+
+
+def _within(indices: Sequence[int], sizes: tuple[int, ...]) -> bool:
+    """Whether they are so many integers, each below its size."""
+    try:
+        return all(0 <= operator.index(index) < size
+                   for index, size in zip(indices, sizes, strict=True))
+    except (TypeError, ValueError):
+        return False
 
 
 def _place(fragment: Fragment, thread: int, slot: int) -> Place:

@@ -92,7 +92,9 @@ def target(name: str | Target) -> Target:
     """
     if isinstance(name, Target):
         return name
-    found = TARGETS.get(name.replace("compute_", "sm_").replace("lto_", "sm_"))
+    spelled = name.replace("compute_", "sm_").replace("lto_", "sm_") if isinstance(
+        name, str) else ""
+    found = TARGETS.get(spelled)
     if found is None:
         raise UsageError(f"target {name!r}", "is not a target of the PTX ISA",
                          legal=list(TARGETS), where="PTX ISA, directive .target")
@@ -185,7 +187,8 @@ def _word(word: str) -> frozenset[str]:
     match = re.fullmatch(r"sm_(\d+)([af]?)(\+?)", word)
     if match is None:
         raise UsageError(f"target set word {word!r}", "is not understood",
-                         legal=["sm_80+", "sm_90a", "sm_100f", *_ALIASES])
+                         legal=["sm_80+", "sm_90a", "sm_100f", *_ALIASES],
+                         where="PTX ISA, directive .target")
     if match[3] or not match[2]:
         # Floors below the oldest target that is kept (sm_70) mean every target.
         return _from(int(match[1]))

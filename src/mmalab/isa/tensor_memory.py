@@ -128,7 +128,8 @@ class DataPath:
         """
         if not (0 <= row < m and 0 <= col < n):
             raise UsageError(f"element ({row}, {col})", f"is outside of D, {m} x {n}",
-                             legal=f"rows 0 to {m - 1}, columns 0 to {n - 1}")
+                             legal=f"rows 0 to {m - 1}, columns 0 to {n - 1}",
+                             where="PTX ISA, tcgen05.mma")
         cta, inner = divmod(row, self.rows)
         part, column = divmod(col, self.columns(n))
         lane = 32 * (inner // 16) + inner % 16 if self.half else inner

@@ -11,13 +11,14 @@ takes it and nothing more: what goes wrong at run time is the sanitizer's busine
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Protocol
 
-from mmalab.errors import UnknownForm
+from mmalab.errors import UnknownForm, UsageError
 from mmalab.isa.absent import why_absent, why_no_operand
 from mmalab.isa.form import Form, OperandSpec
 from mmalab.isa.lookup import find, in_later_issue, nearest, needs_of, row_of
@@ -28,6 +29,8 @@ from mmalab.isa.targets import target as target_row
 from mmalab.isa.vocabulary import type_bits
 
 __all__ = ["Verdict", "legal", "operand_problem", "usage"]
+
+_WHERE = "mmalab.isa.legal"
 
 
 class _HasText(Protocol):
@@ -68,7 +71,10 @@ def legal(
     Raises:
         UsageError: no such target.
     """
-    text = instruction if isinstance(instruction, str) else instruction.text
+    text = instruction if isinstance(instruction, str) else getattr(instruction, "text", None)
+    if not isinstance(text, str):
+        raise UsageError(f"an instruction of type {type(instruction).__name__}", "is not text",
+                         legal='"add.f32", "add.f32 %f1, %f2, %f3;"', where=_WHERE)
     opcode, operands = split(text)
     try:
         form = find(opcode)
@@ -77,7 +83,7 @@ def legal(
             return Verdict(False, str(error.rule), rule="not-in-table", known=False)
         return Verdict(False, str(error).splitlines()[0], list(error.legal), "opcode",
                        instead=why_absent(opcode))
-    on = target_row(target) if target else None
+    on = None if target is None else target_row(target)
     version = _version(ptx_version)
     problem = _target_problem(form, on) or _version_problem(form, on, version)
     if problem:
@@ -93,10 +99,15 @@ def legal(
 
 
 def _version(given: tuple[int, int] | str | None) -> tuple[int, int] | None:
-    if isinstance(given, str):
-        major, _, minor = given.partition(".")
-        return int(major), int(minor or 0)
-    return given
+    if given is None:
+        return None
+    try:
+        major, minor = (map(int, given.split(".")) if isinstance(given, str)
+                        else map(operator.index, given))
+    except (TypeError, ValueError):
+        raise UsageError(f"PTX version {given!r}", "is no pair of numbers", legal='(8, 7), "8.7"',
+                         where=_WHERE) from None
+    return major, minor
 
 
 def _grounds(form: Form) -> str:

@@ -37,7 +37,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 
 from mmalab.errors import UsageError
-from mmalab.layouts.layout import Layout, make_layout
+from mmalab.layouts.layout import Layout, check_layout, make_layout
 from mmalab.layouts.swizzle import ComposedLayout, Swizzle
 
 __all__ = [
@@ -78,6 +78,7 @@ def coalesce(layout: Layout, *, by_mode: bool = False) -> Layout:
     """The same function of one integer with the fewest modes; `by_mode` keeps the rank."""
     if by_mode:
         return make_layout(*map(coalesce, layout))
+    check_layout(layout)
     leaves: list[tuple[int, int]] = []
     for extent, stride in layout.leaves:
         if extent == 1:
@@ -104,6 +105,7 @@ def compose(outer: Layout | Swizzle | ComposedLayout, inner: Tiler) -> Layout | 
         return ComposedLayout(outer, 0, _as_layout(inner))
     if isinstance(outer, ComposedLayout):
         return ComposedLayout(outer.swizzle, outer.offset, compose(outer.layout, inner))
+    check_layout(outer)
     if inner is None:
         return outer
     if isinstance(inner, tuple):
@@ -200,8 +202,12 @@ def complement(layout: Layout, target: int | Layout | None = None) -> Layout:
     multiple of the values below it, the end of the gap stays empty. Raises UsageError if a stride
     falls inside the values below it (`layout` overlaps itself).
     """
+    check_layout(layout)
     bound = layout.cosize if target is None else target
     bound = bound.cosize if isinstance(bound, Layout) else bound
+    if not isinstance(bound, int):
+        raise UsageError(f"{bound!r}", "is no size to fill up to", legal="64, or a layout",
+                         where=f"{_WHERE}, complement")
     leaves: list[tuple[int, int]] = []
     reached = 1
     for stride, extent in sorted((d, s) for s, d in layout.leaves if d and s > 1):

@@ -46,6 +46,7 @@ def normalise(value: Any) -> IntTuple:
         raise UsageError(
             f"{value!r}", "neither an integer nor a nested tuple of integers",
             legal="4, (4, 8), ((4, 8), (2, 2))",
+            where="CuTe, Layout",
         ) from None
 
 
@@ -126,4 +127,4 @@ def _parse_item(tokens: list[str], at: int, source: str) -> tuple[IntTuple, int]
 
 
 def _malformed(source: str, rule: str) -> UsageError:
-    return UsageError(f"{source!r}", rule, legal="4, (4,8), ((4,8),(2,2))")
+    return UsageError(f"{source!r}", rule, legal="4, (4,8), ((4,8),(2,2))", where="CuTe, Layout")

@@ -37,8 +37,9 @@ from mmalab.errors import LimitExceeded, UsageError
 from mmalab.layouts import inttuple
 from mmalab.layouts.inttuple import IntTuple, flatten
 
-__all__ = ["Layout", "make_layout"]
+__all__ = ["Layout", "check_layout", "make_layout"]
 
+_WHERE = "CuTe, Layout"
 #: `indices` refuses larger layouts (2 GiB of int64), which are a mistake more often than a wish.
 _MAX_INDICES = 1 << 28
 
@@ -121,6 +122,7 @@ class Layout:
             raise UsageError(
                 f"mode {mode} of {self}", f"the layout has rank {self.rank}",
                 legal=[str(i) for i in range(self.rank)],
+                where=_WHERE,
             )
         if isinstance(self.shape, int):
             return self
@@ -148,7 +150,8 @@ class Layout:
     def _indices(self) -> NDArray[np.int64]:
         if self.size > _MAX_INDICES:
             raise LimitExceeded(
-                f"the indices of {self}", f"{self.size} values", legal=f"at most {_MAX_INDICES}"
+                f"the indices of {self}", f"{self.size} values", legal=f"at most {_MAX_INDICES}",
+                where=_WHERE,
             )
         values = np.zeros(1, np.int64)
         for extent, stride in self.leaves:
@@ -176,8 +179,20 @@ class Layout:
         return self.is_injective and self.cosize == self.size and int(self._indices.min()) == 0
 
 
+def check_layout(value: object) -> None:
+    """Something that the algebra works on.
+
+    Raises:
+        UsageError: it is no layout.
+    """
+    if not isinstance(value, Layout):
+        raise UsageError(f"{value!r}", "is no layout", legal="Layout((4, 8), (1, 4))", where=_WHERE)
+
+
 def make_layout(*modes: Layout) -> Layout:
     """The layout whose top-level modes are `modes`."""
+    for mode in modes:
+        check_layout(mode)
     return Layout(tuple(m.shape for m in modes), tuple(m.stride for m in modes))
 
 
@@ -221,7 +236,8 @@ def _checked(coord: Any, shape: IntTuple) -> Any:
     """`coord` as an int or an int64 array without negative entries."""
     if isinstance(coord, np.ndarray) and coord.ndim:
         if coord.dtype.kind not in "iu":
-            raise UsageError(f"coordinates of type {coord.dtype}", "not integers", legal="int64")
+            raise UsageError(f"coordinates of type {coord.dtype}", "not integers", legal="int64",
+                             where=f"{_WHERE}, coordinates")
         if coord.size and coord.min() < 0:
             raise _negative(int(coord.min()), shape)
         return coord.astype(np.int64)

@@ -65,6 +65,7 @@ def _table(cells: NDArray[np.str_]) -> str:
     if cells.size > _MAX_CELLS:
         raise UsageError(
             f"a picture of {rows} x {cols}", "too many cells to read", legal=f"{_MAX_CELLS} cells",
+            where="CuTe, Layout",
         )
     width = max(int(np.char.str_len(cells).max()), len(str(cols - 1))) + 2
     margin = len(str(rows - 1))

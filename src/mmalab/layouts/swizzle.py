@@ -61,9 +61,11 @@ class Swizzle:
 
     def __post_init__(self) -> None:
         for name in ("bits", "base", "shift"):
-            if not hasattr(getattr(self, name), "__index__"):
+            try:
+                operator.index(getattr(self, name))
+            except TypeError:
                 raise UsageError(str(self), f"{name} is not an integer", legal="3,4,3",
-                                 where=_WHERE)
+                                 where=_WHERE) from None
         for name in ("bits", "base"):
             if operator.index(getattr(self, name)) < 0:
                 raise UsageError(str(self), f"{name} is negative", legal="0 or more", where=_WHERE)

@@ -65,7 +65,8 @@ def fragment_ir(unit: Unit, form: Form, *, mode: str = "exact") -> tuple[str, st
         UsageError: `mode` is neither "exact" nor "fast".
     """
     if mode not in ("exact", "fast"):
-        raise UsageError(f"mode {mode!r}", "says how products are summed", legal=["exact", "fast"])
+        raise UsageError(f"mode {mode!r}", "says how products are summed", legal=["exact", "fast"],
+                         where="mmalab.numerics")
     problem = _problem(unit, form)
     if problem:
         raise UnsupportedInstruction(f"{form.key} as {unit.name}", problem,

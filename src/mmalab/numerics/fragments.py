@@ -30,6 +30,8 @@ __all__ = [
     "fragment_mma", "from_registers", "metadata_indices", "multiply_sparse", "to_registers",
 ]
 
+_WHERE = "mmalab.numerics"
+
 Registers = NDArray[np.unsignedinteger]
 
 
@@ -64,7 +66,8 @@ def fragment_mma(unit: Unit, form: Form, a: Registers, b: Registers, c: Register
         result = multiply(unit, left, right, start, k=k, c_type=c_type, **scales)
     else:
         if metadata is None:
-            raise UsageError(form.key, "a sparse A needs its metadata register")
+            raise UsageError(form.key, "a sparse A needs its metadata register",
+                             legal="metadata=", where=_WHERE)
         where = metadata_indices(form.sparsity, k, metadata, selector)
         result = multiply_sparse(unit, left, right, start, where, c_type, **scales)
     return to_registers(frag["D"], result)
@@ -163,7 +166,8 @@ def _row_scales(unit: Unit, k: int, registers: Registers | None, byte: int, thre
     """Scales of the rows of A, [warps, 16, K / block]: the even lane of the pair has row g, the
     odd one row g + 8."""
     if registers is None:
-        raise UsageError(unit.name, "needs the register of A's scales")
+        raise UsageError(unit.name, "needs the register of A's scales", legal="scale_a=",
+                         where=_WHERE)
     chosen = _bytes(registers, byte, k // unit.scale_block).reshape(-1, 8, 4, k // unit.scale_block)
     return chosen[:, :, 2 * thread : 2 * thread + 2].swapaxes(1, 2).reshape(
         -1, 16, k // unit.scale_block)
@@ -173,6 +177,7 @@ def _column_scales(unit: Unit, k: int, registers: Registers | None, byte: int,
                    thread: int) -> Words:
     """Scales of the columns of B, [warps, K / block, 8]: one lane of each quad."""
     if registers is None:
-        raise UsageError(unit.name, "needs the register of B's scales")
+        raise UsageError(unit.name, "needs the register of B's scales", legal="scale_b=",
+                         where=_WHERE)
     chosen = _bytes(registers, byte, k // unit.scale_block).reshape(-1, 8, 4, k // unit.scale_block)
     return chosen[:, :, thread].swapaxes(1, 2)

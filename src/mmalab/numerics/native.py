@@ -102,7 +102,7 @@ def processor(name: str = "") -> Processor:
     if name and name not in ("host", host):
         if name not in _NAMED:  # LLVM ends the process at a name that it does not know
             raise UsageError(f"processor {name!r}", "is not known (MMALAB_CPU)",
-                             legal=["host", host, *_NAMED])
+                             legal=["host", host, *_NAMED], where="mmalab doctor")
         return Processor(triple, name, _NAMED[name])
     return Processor(triple, host, llvm.get_host_cpu_features().flatten())
 

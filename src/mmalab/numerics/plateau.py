@@ -41,10 +41,11 @@ def plateau(value: float, dtype: str, rounding: str = "rn") -> Plateau:
     bits = formats.get(dtype).mantissa_bits
     if bits > _BITS:
         raise UsageError(f"a sum in {dtype}", f"grows for about 2^{bits + 1} additions",
-                         legal="f16, bf16, tf32 and narrower types")
+                         legal="f16, bf16, tf32 and narrower types", where="mmalab.numerics")
     step = _rounded(value, dtype, "rn")
     if not step > 0 or not np.isfinite(step):
-        raise UsageError(f"a sum of {value}", f"is no growing sum of {dtype}", legal="2.24023")
+        raise UsageError(f"a sum of {value}", f"is no growing sum of {dtype}", legal="2.24023",
+                         where="mmalab.numerics")
     total, count = 0.0, 0
     while True:
         after = _rounded(total + step, dtype, rounding)

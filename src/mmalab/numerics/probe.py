@@ -42,7 +42,9 @@ def probe(unit: str | Unit) -> Probe:
     """
     row = find_unit(unit)
     if row.acc not in ("f32", "f16"):
-        raise UsageError(f"{row.name}: probe", "is for f32 and f16 accumulators")
+        raise UsageError(f"{row.name}: probe", "is for f32 and f16 accumulators",
+                         legal="sm_90.wgmma.e4m3.f32",
+                         where="mmalab.numerics")
     top = formats.get(row.acc).emax
     exponents = np.arange(1, min(top, 40))
     a = np.zeros((len(exponents), row.k))

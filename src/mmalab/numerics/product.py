@@ -30,6 +30,8 @@ from mmalab.numerics.units import unit as find_unit
 
 __all__ = ["dot", "matmul"]
 
+_WHERE = "mmalab.numerics"
+
 
 def dot(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, unit: str | Unit,
         raw: bool = False, k: int = 0, scale_a: ArrayLike | None = None,
@@ -55,7 +57,8 @@ def dot(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, unit: str | U
     row = find_unit(unit)
     left, right = _words(a, row.a, "a", raw), _words(b, row.b, "b", raw)
     if left.ndim != 2 or left.shape != right.shape or left.shape[-1] == 0:
-        raise UsageError(f"dot of {left.shape} and {right.shape}", "both are (batch, K), K > 0")
+        raise UsageError(f"dot of {left.shape} and {right.shape}", "both are (batch, K), K > 0",
+                         legal="(8, 64) and (8, 64)", where=_WHERE)
     start = _start(c, row, left.shape[:1], raw)
     scales = _scales(row, scale_a, scale_b, raw)
     result = reference.multiply(row, left[:, None, :], right[:, :, None], start[:, None, None], k=k,
@@ -87,17 +90,19 @@ def matmul(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, unit: str 
     row = find_unit(unit)
     left, right = _words(a, row.a, "a", raw), _words(b, row.b, "b", raw)
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0] or not left.shape[1]:
-        raise UsageError(f"matmul of {left.shape} and {right.shape}", "needs (M, K) and (K, N)")
+        raise UsageError(f"matmul of {left.shape} and {right.shape}", "needs (M, K) and (K, N)",
+                         legal="(8, 64) and (64, 16)", where=_WHERE)
     start = _start(c, row, (left.shape[0], right.shape[1]), raw)
     scales = _scales(row, scale_a, scale_b, raw)
     k = k or row.k
     row.block(k)
-    for name, value in (("promote_every", promote_every), ("split_k", split_k)):
-        if value is not None and not isinstance(value, (int, np.integer)):
-            raise UsageError(f"{name}={value!r}", "is not an integer")
+    for name, value, legal in (("promote_every", promote_every, f"None, or multiples of {k}"),
+                               ("split_k", split_k, "1 or more")):
+        if not isinstance(value, (int, np.integer)) and (value is not None or name == "split_k"):
+            raise UsageError(f"{name}={value!r}", "is not an integer", legal=legal, where=_WHERE)
     if (promote_every or split_k > 1) and row.acc != "f32":
         raise UsageError(f"{row.name}: promote_every or split_k", "adds in FP32 registers",
-                         legal="units with an f32 accumulator")
+                         legal="units with an f32 accumulator", where=_WHERE)
     run = _Run(row, left, right, scales, k, threads)
     sums = []
     for part, low, high in _k_runs(left.shape[1], split_k, k):
@@ -134,7 +139,7 @@ class _Run:
         """Chains of `every` k from zero, added to c one after the other."""
         if every < 1 or every % self.k:
             raise UsageError(f"promote_every={every}", "counts whole instructions",
-                             legal=f"multiples of {self.k}")
+                             legal=f"multiples of {self.k}", where=_WHERE)
         for at in range(low, high, every):
             piece = self.chain(np.zeros_like(c), at, min(at + every, high))
             c = ieee.add(c, piece, "f32")
@@ -146,7 +151,7 @@ def _k_runs(size: int, parts: int, k: int) -> list[tuple[int, int, int]]:
     steps = -(-size // k)
     if not 1 <= parts <= steps:
         raise UsageError(f"split_k={parts}", f"K holds {steps} instructions",
-                         legal=f"1 to {steps}")
+                         legal=f"1 to {steps}", where=_WHERE)
     short, longer = divmod(steps, parts)
     bounds = [0]
     for part in range(parts):
@@ -156,21 +161,32 @@ def _k_runs(size: int, parts: int, k: int) -> list[tuple[int, int, int]]:
 
 def _words(values: ArrayLike, kind: str, name: str, raw: bool) -> Words:
     """Raw words of type `kind`, from words or from values that it holds exactly."""
-    array = np.asarray(values)
     fmt = formats.get(kind)
+    array = _array(values, name, fmt)
     if raw:
         return np.ascontiguousarray(as_words(array, fmt))
     if array.dtype == formats.dtype_of(fmt) and kind not in ("s4", "u4"):
         return np.ascontiguousarray(formats.from_array(array)[0])
     if kind == "tf32":
         raise UsageError(f"{name}: {array.dtype}", "tf32 operands are float32, read without their "
-                         "low 13 bits", legal="float32")
-    words = formats.encode(array.astype(np.float64), fmt)
-    if not np.array_equal(formats.decode(words, fmt), array.astype(np.float64), equal_nan=True):
+                         "low 13 bits", legal="float32", where=_WHERE)
+    numbers = _array(array, name, fmt, np.float64)
+    words = formats.encode(numbers, fmt)
+    if not np.array_equal(formats.decode(words, fmt), numbers, equal_nan=True):
         raise UsageError(f"{name}: {array.dtype} values", f"some are no {kind} numbers; round them "
                          "first, so that the rounding is yours",
-                         legal=(str(formats.dtype_of(fmt)), "words with raw=True"))
+                         legal=(str(formats.dtype_of(fmt)), "words with raw=True"), where=_WHERE)
     return np.ascontiguousarray(words)
+
+
+def _array(values: ArrayLike, name: str, fmt: formats.Format,
+           dtype: type[np.float64] | None = None) -> NDArray[Any]:
+    try:
+        return np.asarray(values, dtype)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name}: {type(values).__name__}", "is no array of numbers",
+                         legal=(str(formats.dtype_of(fmt)), "words with raw=True"),
+                         where=_WHERE) from None
 
 
 def _start(c: ArrayLike | None, row: Unit, shape: tuple[int, ...], raw: bool) -> Words:
@@ -179,7 +195,7 @@ def _start(c: ArrayLike | None, row: Unit, shape: tuple[int, ...], raw: bool) ->
     words = _words(c, row.acc, "c", raw)
     if words.shape != shape:
         raise UsageError(f"c of shape {words.shape}", "is the accumulator of every output",
-                         legal=str(shape))
+                         legal=str(shape), where=_WHERE)
     return words
 
 
@@ -187,11 +203,13 @@ def _scales(row: Unit, a: ArrayLike | None, b: ArrayLike | None,
             raw: bool) -> tuple[Words, Words] | None:
     if not row.scale:
         if a is not None or b is not None:
-            raise UsageError(f"{row.name}: scales", "this unit has no block scales")
+            raise UsageError(f"{row.name}: scales", "this unit has no block scales",
+                             legal="no scale_a, no scale_b", where=_WHERE)
         return None
     if a is None or b is None:
         raise UsageError(row.name, "needs scale_a and scale_b",
-                         legal=f"{row.scale}, one for {row.scale_block} elements of K")
+                         legal=f"{row.scale}, one for {row.scale_block} elements of K",
+                         where=_WHERE)
     return _words(a, row.scale, "scale_a", raw), _words(b, row.scale, "scale_b", raw)
 
 

@@ -73,7 +73,8 @@ def _padded_scales(unit: Unit, size: int, scale_a: Words | None,
                    scale_b: Words | None) -> tuple[Words, Words]:
     if scale_a is None or scale_b is None:
         raise UsageError(unit.name, "needs scale_a and scale_b",
-                         legal=f"{unit.scale} words, one for {unit.scale_block} elements of K")
+                         legal=f"{unit.scale} words, one for {unit.scale_block} elements of K",
+                         where="mmalab.numerics")
     one = 127 if unit.scale == "ue8m0" else 0x38
     missing = size // unit.scale_block - scale_a.shape[-1]
     rows = [(0, 0)] * (scale_a.ndim - 1)

@@ -79,7 +79,7 @@ class Unit:
         found = dict(self.splits).get(k)
         if found is None:
             raise UsageError(f"{self.name}: K = {k}", "no instruction of this unit has it",
-                             legal=[str(size) for size, _ in self.splits])
+                             legal=[str(size) for size, _ in self.splits], where="mmalab.numerics")
         return found
 
     def __str__(self) -> str:

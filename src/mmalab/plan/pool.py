@@ -242,7 +242,7 @@ def simulate(scripts: Sequence[Script], *, capacity: int = COLUMNS, resident: in
     while run.step():
         if run.tick > max_ticks:
             raise LimitExceeded(f"{run.tick} ticks", "more than max_ticks",
-                                legal=f"up to {max_ticks}")
+                                legal=f"up to {max_ticks}", where="mmalab.plan.pool")
     return run.result()
 
 

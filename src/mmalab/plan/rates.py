@@ -144,7 +144,7 @@ def plausible(tflops: float, dtype: str, on: str | Chip, acc: str = "", *,
     mhz = float(row.clock if clock is None else clock)
     if tflops <= 0 or mhz <= 0:
         raise UsageError(f"{tflops} TFLOPS at {mhz} MHz", "is not positive",
-                         legal="a measured pair")
+                         legal="a measured pair", where="mmalab.plan.rates")
     per_clock = tflops * 1e6 / (row.sms * mhz)
     share = per_clock / rate.per_clock
     verdict: Verdict = "plausible"

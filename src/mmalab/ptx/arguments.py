@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["FormLike", "OperandLike", "check_operands", "checked_name", "checked_type",
            "operand_of", "refuse_special"]
 
+_WHERE = "mmalab.ptx.KernelBuilder"
 _NAME = re.compile(IDENTIFIER, re.ASCII)
 _SPECIAL = re.compile(
     r"%(?:n?tid|n?ctaid|n?clusterid|n?cluster_n?ctaid|cluster_n?ctarank|laneid|n?warpid|n?smid"
@@ -86,7 +87,8 @@ class FormLike(Protocol):
 def checked_type(type_: str) -> str:
     """Give `type_` back; UsageError if nothing is declared with it."""
     if type_ not in TYPES:
-        raise UsageError(f"{type_} is not a type of a register or a variable", legal=sorted(TYPES))
+        raise UsageError(f"{type_} is not a type of a register or a variable", legal=sorted(TYPES),
+                         where=_WHERE)
     return type_
 
 
@@ -94,7 +96,8 @@ def checked_name(name: str) -> str:
     """Give `name` back; UsageError if PTX cannot name anything so."""
     if _NAME.fullmatch(name) is None:
         raise UsageError(f"{name!r} is not a name in PTX",
-                         "a letter, or one of _ $ % and more, then letters, digits, _ and $")
+                         "a letter, or one of _ $ % and more, then letters, digits, _ and $",
+                         legal=["tile", "$L_1"], where=_WHERE)
     return name
 
 
@@ -115,7 +118,8 @@ def _immediate(given: float, opcode: str) -> Immediate:
     except TypeError:
         return _float(given, opcode)
     if not -(1 << 63) <= value < 1 << 64:
-        raise UsageError(f"{opcode}: {value} does not fit in 64 bits")
+        raise UsageError(f"{opcode}: {value} does not fit in 64 bits",
+                         legal="-2^63 to 2^64 - 1", where=_WHERE)
     return Immediate(value, str(value))
 
 
@@ -125,11 +129,12 @@ def _float(given: SupportsFloat, opcode: str) -> Immediate:
     last = types[-1] if types else ""
     if last not in ("f32", "f64"):
         raise UsageError(f"{opcode}: {given!r} is a float, but a literal of {last or 'no type'}",
-                         "has no spelling", legal=("an integer word", "a register"))
+                         "has no spelling", legal=("an integer word", "a register"), where=_WHERE)
     try:
         word = struct.pack(">f" if last == "f32" else ">d", float(given)).hex().upper()
     except OverflowError:
-        raise UsageError(f"{opcode}: {given!r} is too large for f32") from None
+        raise UsageError(f"{opcode}: {given!r} is too large for f32",
+                         legal="up to 3.4e38", where=_WHERE) from None
     exact = struct.unpack(">f" if last == "f32" else ">d", bytes.fromhex(word))[0]
     return Immediate(exact, f"0{last[0] if last == 'f32' else 'd'}{word}", int(word, 16))
 
@@ -141,23 +146,25 @@ _KINDS = {Address: "address", Vector: "vector", Immediate: "immediate", Sink: "s
 def check_operands(opcode: str, nodes: Sequence[Operand], form: FormLike | None) -> None:
     """Compare an operand list with its form: how many, vectors of how many, where addresses."""
     if form is None:
-        raise UsageError(f"{opcode} is not a known form", legal="emit(..., unchecked=True)")
+        raise UsageError(f"{opcode} is not a known form", legal="emit(..., unchecked=True)",
+                         where=_WHERE)
     specs = form.fit([_KINDS.get(type(node), "register") for node in nodes])
     if specs is None:
         least = sum(not spec.optional for spec in form.operands)
         raise UsageError(f"{opcode}: {len(nodes)} operands",
                          f"takes {_range(least, len(form.operands))}",
-                         legal=", ".join(map(_shown, form.operands)))
+                         legal=", ".join(map(_shown, form.operands)), where=_WHERE)
     for node, spec in zip(nodes, specs, strict=True):
         given = len(node.items) if isinstance(node, Vector) else (
             len(node.coordinates) if isinstance(node, Address) else 0)
         wanted = spec.count if spec.vector else 0
         if given != wanted and not (spec.packs and given in (2, 4)):
             raise UsageError(f"{opcode}: operand {spec.name} is {_vector_of(given)}",
-                             f"takes {_vector_of(wanted)}", legal=_shown(spec))
+                             f"takes {_vector_of(wanted)}", legal=_shown(spec), where=_WHERE)
         if isinstance(node, Address) != (spec.role == "address"):
             is_ = "an address" if isinstance(node, Address) else "no address"
-            raise UsageError(f"{opcode}: operand {spec.name} is {is_}", legal=_shown(spec))
+            raise UsageError(f"{opcode}: operand {spec.name} is {is_}", legal=_shown(spec),
+                             where=_WHERE)
 
 
 def refuse_special(opcode: str, nodes: Sequence[Operand]) -> None:
@@ -167,7 +174,7 @@ def refuse_special(opcode: str, nodes: Sequence[Operand]) -> None:
     for node in nodes:
         if isinstance(node, Register) and _SPECIAL.fullmatch(node.name):
             raise UsageError(f"{opcode}: {node.name}", "is read by mov and cvt alone",
-                             legal=f'b.mov("u32", "{node.name}")')
+                             legal=f'b.mov("u32", "{node.name}")', where=_WHERE)
 
 
 def _range(least: int, most: int) -> str:

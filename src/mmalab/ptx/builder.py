@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KernelBuilder", "join"]
 
+_WHERE = "mmalab.ptx.KernelBuilder"
 _OPCODE = re.compile(OPCODE, re.ASCII)
 
 #: Register prefix and declared type, by what a register holds: all 32-bit integers share %r.
@@ -120,7 +121,7 @@ class KernelBuilder(Operations):
         declared = next((item for item in self._parameters if item.name == parameter.name), None)
         if declared is None:
             raise UsageError(f"{parameter.name} is not a parameter of {self.name}",
-                             legal=[item.name for item in self._parameters])
+                             legal=[item.name for item in self._parameters], where=_WHERE)
         value = self.reg(declared.type)
         self.emit(f"ld.param.{declared.type}", value, Address(parameter, offset), unchecked=True)
         return value
@@ -165,13 +166,15 @@ class KernelBuilder(Operations):
                linkage: str = "") -> Name:
         if size < 0 or align < 1 or align & (align - 1):
             raise UsageError(f"{name}: {size} bytes aligned to {align}",
-                             "needs a size from 0 and a power of two")
+                             "needs a size from 0 and a power of two",
+                             legal="1024 bytes aligned to 16", where=_WHERE)
         where.append(Variable(space, "b8", self._new_name(name), (size,), align, linkage=linkage))
         return Name(name)
 
     def _new_name(self, name: str) -> str:
         if checked_name(name) in self._names:
-            raise UsageError(f"{name} is declared twice in {self.name}")
+            raise UsageError(f"{name} is declared twice in {self.name}",
+                             legal="a name of its own", where=_WHERE)
         self._names.add(name)
         return name
 
@@ -210,7 +213,8 @@ class KernelBuilder(Operations):
         Raises UsageError for an operand list that the form (see `arity`) does not have.
         """
         if _OPCODE.fullmatch(opcode) is None:
-            raise UsageError(f"{opcode!r} is not spelled like an opcode", legal="add.s32")
+            raise UsageError(f"{opcode!r} is not spelled like an opcode", legal="add.s32",
+                             where=_WHERE)
         nodes = tuple(operand_of(item, opcode) for item in operands)
         if not unchecked:
             refuse_special(opcode, nodes)
@@ -230,7 +234,8 @@ class KernelBuilder(Operations):
     def pragma(self, text: str) -> None:
         """Write ``.pragma "text";``."""
         if '"' in text or "\n" in text:
-            raise UsageError(f".pragma {text!r}", "a string has no quotes and one line")
+            raise UsageError(f".pragma {text!r}", "a string has no quotes and one line",
+                             legal="nounroll", where=_WHERE)
         self._write(f'.pragma "{text}";')
 
     @contextmanager
@@ -238,7 +243,7 @@ class KernelBuilder(Operations):
         """Put ``@predicate`` before every instruction inside. PTX has one guard: no nesting."""
         if self._guard is not None:
             raise UsageError("a guard inside a guard", "an instruction has one predicate",
-                             legal="combine them: and.pred p, p, q")
+                             legal="combine them: and.pred p, p, q", where=_WHERE)
         self._guard = Guard(predicate.name, negated)
         try:
             yield
@@ -261,7 +266,8 @@ class KernelBuilder(Operations):
         """Go to `label`, if `predicate` (is not) set; `uniform` promises that all lanes agree."""
         guard = self._guard if predicate is None else Guard(predicate.name, negated)
         if predicate is not None and self._guard is not None:
-            raise UsageError("a conditional branch inside a guard", "has two predicates")
+            raise UsageError("a conditional branch inside a guard", "has two predicates",
+                             legal="combine them: and.pred p, p, q", where=_WHERE)
         opcode = "bra.uni" if uniform else "bra"
         self._write(statement_text(Instruction(opcode, (label,), guard)))
 
@@ -282,7 +288,8 @@ class KernelBuilder(Operations):
         to unroll it.
         """
         if step == 0:
-            raise UsageError("a loop with step 0", "never ends")
+            raise UsageError("a loop with step 0", "never ends", legal="a step of 1 or -1",
+                             where=_WHERE)
         counter = self.mov(dtype, start)
         again, behind = self.label("loop"), self.label("done")
         known = isinstance(start, int) and isinstance(stop, int)
@@ -324,7 +331,7 @@ def join(builders: Sequence[KernelBuilder]) -> Module:
     heads = {_header(item) for item in builders}
     if len(heads) != 1:
         raise UsageError("kernels of one module differ in .target or .version",
-                         legal=[f"{item.target} {item.version}" for item in builders])
+                         legal=[f"{item.target} {item.version}" for item in builders], where=_WHERE)
     return parse("\n".join((*heads, *(item.module_part() for item in builders))))
 
 

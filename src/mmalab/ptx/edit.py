@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Editor", "insert_after", "insert_before", "print_module", "remove", "replace",
            "retarget"]
 
+_WHERE = "mmalab.ptx.Editor"
 #: What may be inserted: a statement, or its text.
 New: TypeAlias = Statement | str
 #: What a module's text is made of and an edit may name.
@@ -154,7 +155,8 @@ class _Edits:
         for start, end, new in sorted(self._found, key=lambda edit: (edit[0], edit[1])):
             if start < position:
                 raise UsageError("two edits change the same text",
-                                 self.original[start : start + 60].splitlines()[0])
+                                 self.original[start : start + 60].splitlines()[0],
+                                 legal="one edit of each statement", where=_WHERE)
             parts += (self.original[position:start], new)
             position = end
         return "".join((*parts, self.original[position:]))
@@ -169,7 +171,7 @@ class Editor:
         original, spans = parse_with_spans(module.text, module.file)
         if original != module:
             raise UsageError("this module's tree was changed, so its text is not what it says",
-                             legal="parse(print_module(module))")
+                             legal="parse(print_module(module))", where=_WHERE)
         self._places: dict[int, tuple[int, int]] = {}
         #: Nodes that one statement made, by its place: ``.shared .b32 a, b;``
         self._together: dict[tuple[int, int], list[Node]] = {}
@@ -183,7 +185,7 @@ class Editor:
             return self._places[id(node)]
         except KeyError:
             raise UsageError(f"line {node.line}: this node is not one of the module's own",
-                             legal="a node reached from the module") from None
+                             legal="a node reached from the module", where=_WHERE) from None
 
     def replace(self, old: Node, *new: New) -> None:
         """Put `new` in place of `old`, first on its place, more on lines behind it."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Given", "Operations"]
 
+_WHERE = "mmalab.ptx.KernelBuilder"
 #: What the builder takes as an operand: nodes, numbers, names, and lists of them for vectors.
 Given: TypeAlias = "Operand | int | float | str | Sequence[Operand | int | float | str]"
 
@@ -29,7 +30,8 @@ def _result_type(modifiers: str) -> str:
     """Take the type of ``rn.ftz.f32``: its last part."""
     last = modifiers.rpartition(".")[2]
     if last not in TYPES:
-        raise UsageError(f"{modifiers}: no type at its end", legal=("s32", "rn.f32", "lo.u32"))
+        raise UsageError(f"{modifiers}: no type at its end", legal=("s32", "rn.f32", "lo.u32"),
+                         where=_WHERE)
     return last
 
 
@@ -55,7 +57,7 @@ def _wide(opcode: str, doc: str) -> Callable[..., Register]:
         narrow = _result_type(modifiers)
         if narrow not in _WIDE:
             raise UsageError(f"{opcode}.{modifiers}", "has no type of twice the width",
-                             legal=sorted(_WIDE))
+                             legal=sorted(_WIDE), where=_WHERE)
         result = out or self.reg(_WIDE[narrow])
         self.emit(f"{opcode}.{modifiers}", result, *sources)
         return result
@@ -113,7 +115,8 @@ class Operations:
         """Convert: ``cvt("rn.f16.f32", x)``; the first type is the result's."""
         types = [part for part in modifiers.split(".") if part in TYPES]
         if not types:
-            raise UsageError(f"cvt.{modifiers}: no result type", legal=("f32.s32", "rn.bf16.f32"))
+            raise UsageError(f"cvt.{modifiers}: no result type", legal=("f32.s32", "rn.bf16.f32"),
+                             where=_WHERE)
         result = out or self.reg(types[0])
         self.emit(f"cvt.{modifiers}", result, source)
         return result
@@ -142,7 +145,7 @@ class Operations:
     def ldmatrix(self, count: int, address: Given, *, trans: bool = False) -> list[Register]:
         """Load `count` 8 x 8 matrices of 16-bit elements from shared memory: one register each."""
         if count not in (1, 2, 4):
-            raise UsageError(f"ldmatrix: {count} matrices", legal=("1", "2", "4"))
+            raise UsageError(f"ldmatrix: {count} matrices", legal=("1", "2", "4"), where=_WHERE)
         out = [self.reg("b32") for _ in range(count)]
         trans_part = ".trans" if trans else ""
         self.emit(f"ldmatrix.sync.aligned.m8n8.x{count}{trans_part}.shared.b16", out, address)

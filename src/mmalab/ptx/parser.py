@@ -52,7 +52,7 @@ def parse(text: str, file: str = "<ptx>") -> Module:
     """
     if not isinstance(text, str):
         raise UsageError(f"parse takes PTX text, not {type(text).__name__}",
-                         legal="parse(Path('k.ptx').read_text())")
+                         legal="parse(Path('k.ptx').read_text())", where="mmalab.ptx.parse")
     with _collector_at_rest():
         return _Parser(text, file, None).module()
 

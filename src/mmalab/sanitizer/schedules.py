@@ -50,7 +50,8 @@ def several(schedule: Schedule) -> list[str | int] | None:
     """
     if isinstance(schedule, str) and "," in schedule:
         schedule = schedule.split(",")
-    if isinstance(schedule, (str, int, np.integer)) or not isinstance(schedule, Sequence):
+    if isinstance(schedule, (str, bytes)) or not isinstance(schedule, Sequence):
+        schedule_of(schedule)
         return None
     given = list(dict.fromkeys(schedule_of(one) for one in schedule))
     if not given:

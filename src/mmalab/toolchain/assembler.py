@@ -40,6 +40,7 @@ from mmalab.toolchain.sass import Sass, read_sass
 
 __all__ = ["Cubin", "assemble", "disassemble", "load_cubin", "retarget_text"]
 
+_WHERE = "mmalab.assemble"
 #: Seconds before a tool is stopped. The longest real kernels take ptxas tens of seconds.
 TIMEOUT = 120.0
 
@@ -111,10 +112,16 @@ def assemble(
         AssemblyError: ptxas refuses the text; its messages are in ``diagnostics``.
         ToolError: ptxas is not installed, does not know the target, or takes too long.
     """
-    if opt_level not in range(4):
-        raise UsageError(f"opt_level {opt_level!r}", "is not a level of ptxas", legal="0, 1, 2, 3")
-    if maxrregcount is not None and not 16 <= maxrregcount <= 255:
-        raise UsageError(f"maxrregcount {maxrregcount!r}", "is out of range", legal="16 to 255")
+    if not isinstance(source, (str, Module, Kernel)):
+        raise UsageError(f"a source of type {type(source).__name__}", "is no PTX",
+                         legal="PTX text, a parsed module, a Kernel", where=_WHERE)
+    if type(opt_level) is not int or opt_level not in range(4):
+        raise UsageError(f"opt_level {opt_level!r}", "is not a level of ptxas", legal="0, 1, 2, 3",
+                         where=_WHERE)
+    if maxrregcount is not None and not (
+            isinstance(maxrregcount, int) and 16 <= maxrregcount <= 255):
+        raise UsageError(f"maxrregcount {maxrregcount!r}", "is out of range", legal="16 to 255",
+                         where=_WHERE)
     text = source.ptx if isinstance(source, Kernel) else str(source)
     text, wanted = retarget_text(text, target)
     ptxas = find("ptxas", toolkit)
@@ -177,7 +184,7 @@ def retarget_text(text: str, target: str | None) -> tuple[str, str]:
                          legal=".version 8.6 / .target sm_100a / .address_size 64",
                          where="PTX ISA, PTX module directives")
     # Targets that this table does not list (a newer chip) are left for ptxas to judge.
-    if target is None or target == found["target"]:
+    if target is None or (isinstance(target, str) and target == found["target"]):
         return text, found["target"]
     row = target_row(target)
     needed = TARGETS[row.name].ptx
@@ -225,10 +232,12 @@ def load_cubin(path: str | os.PathLike[str]) -> Cubin:
     try:
         image = place.read_bytes()
     except OSError as failed:
-        raise UsageError(str(place), f"cannot be read: {failed.strerror}") from None
+        raise UsageError(str(place), f"cannot be read: {failed.strerror}",
+                         legal="a file that ptxas, nvcc -cubin or Cubin.save wrote",
+                         where=_WHERE) from None
     if image[:4] != b"\x7fELF":
         raise UsageError(str(place), "is not a cubin (an ELF image)",
-                         legal="a file that ptxas, nvcc -cubin or Cubin.save wrote")
+                         legal="a file that ptxas, nvcc -cubin or Cubin.save wrote", where=_WHERE)
     sass = disassemble(image)
     with workspace() as folder:
         (folder / "kernel.cubin").write_bytes(image)

@@ -66,7 +66,7 @@ def compile_cuda(
     target_row(target)
     if output not in ("ptx", "cubin"):
         raise UsageError(f"output {output!r}", "is not something a compiler makes",
-                         legal="ptx, cubin")
+                         legal="ptx, cubin", where="mmalab.toolchain.compile_cuda")
     tool = _compiler(compiler, toolkit)
     key = cache.digest("cuda", tool.identity, output, target, *options, source)
     kept = cache.load(key)

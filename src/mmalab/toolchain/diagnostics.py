@@ -79,7 +79,7 @@ class ResourceTable(Mapping[str, Resources]):
             return self._rows[function]
         except KeyError:
             raise UsageError(f"function {function!r}", "is not in this cubin",
-                             legal=list(self._rows)) from None
+                             legal=list(self._rows), where="mmalab.toolchain") from None
 
     def __contains__(self, function: object) -> bool:
         return function in self._rows
@@ -104,7 +104,7 @@ class ResourceTable(Mapping[str, Resources]):
         if len(entries) != 1:
             raise UsageError(f"resources of a cubin with {len(entries)} kernels",
                              "name the kernel: resources[name]",
-                             legal=[row.function for row in entries])
+                             legal=[row.function for row in entries], where="mmalab.toolchain")
         return entries[0]
 
     @property

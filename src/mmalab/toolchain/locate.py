@@ -79,7 +79,8 @@ def tools(name: str | None = None) -> tuple[Tool, ...]:
     if name is None:
         return tuple(tool for each in TOOLS for tool in tools(each))
     if name not in TOOLS:
-        raise UsageError(f"tool {name!r}", "is not one that mmalab uses", legal=list(TOOLS))
+        raise UsageError(f"tool {name!r}", "is not one that mmalab uses", legal=list(TOOLS),
+                         where="mmalab.toolchain")
     return _search(name)
 
 
@@ -97,7 +98,7 @@ def find(name: str, toolkit: str | None = None) -> Tool:
     if toolkit is None:
         return found[0]
     for tool in found:
-        if f"{tool}.".startswith(toolkit.rstrip(".") + "."):
+        if f"{tool}.".startswith(f"{toolkit}".rstrip(".") + "."):
             return tool
     raise ToolError(f"{name} of toolkit {toolkit}", "is not installed",
                     legal=[tool.toolkit for tool in found], where="mmalab doctor")

@@ -74,14 +74,14 @@ def lowerings(cubin: Cubin) -> tuple[Lowering, ...]:
     """
     if cubin.ptx is None:
         raise UsageError("a cubin from a file", "has no PTX to compare with",
-                         legal="a cubin made by assemble(...)")
+                         legal="a cubin made by assemble(...)", where="mmalab.toolchain")
     wanted = [i for i in _instructions(cubin.ptx) if _element(i.opcode)]
     if not wanted:
         return ()
     if all(i.ptx_line is None for i in cubin.sass):
         raise UsageError("a cubin without line information",
                          "does not say which PTX line each instruction comes from",
-                         legal="assemble(..., line_info=True)")
+                         legal="assemble(..., line_info=True)", where="mmalab.toolchain")
     by_line = _by_line(cubin.sass)
     by_order = _by_order(cubin.ptx, cubin.sass)
     # The assembler counts an instruction to the line of its semicolon.

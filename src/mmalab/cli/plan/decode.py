@@ -46,7 +46,8 @@ def decode(
         svg.write_text(pictures.fill_svg(found.curve, mark=rows * speculative), encoding="utf-8")
     if roofline:
         if not found.sweep:
-            raise UsageError("--roofline", "needs the weights' size", legal="--n 4096 --k 4096")
+            raise UsageError("--roofline", "needs the weights' size", legal="--n 4096 --k 4096",
+                             where="mmalab plan decode --help")
         roofline.write_text(pictures.roofline_svg(found.sweep), encoding="utf-8")
     lines = [found.table()]
     more: dict[str, Any] = {}
@@ -76,7 +77,8 @@ def _against(found: model.Decode, weights: str, other: str, lines: list[str]) ->
     """From how many rows on the other format's products take less time; None: never."""
     one = found.roofline
     if one is None:
-        raise UsageError("--against", "needs the weights' size", legal="--n 4096 --k 4096")
+        raise UsageError("--against", "needs the weights' size", legal="--n 4096 --k 4096",
+                         where="mmalab plan decode --help")
     rival = model.roofline(one.rows, one.n, one.k, other, on=one.chip)
     rows = model.crossover(one.n, one.k, (weights, one.math), (other, rival.math), on=one.chip)
     pair = f"{other} weights ({rival.math} products) against {weights} ({one.math} products)"

@@ -56,7 +56,8 @@ def _read(path: Path) -> NDArray[np.float64]:
     try:
         found = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as failed:
-        raise UsageError(str(path), f"cannot be read: {failed}", legal="an .npy array") from None
+        raise UsageError(str(path), f"cannot be read: {failed}", legal="an .npy array",
+                         where="mmalab plan formats --help") from None
     return np.asarray(found, np.float64)
 
 
@@ -66,7 +67,8 @@ def _scale(name: str | None, rows: int, cols: int, at: str, *, json: bool) -> No
     width = model.block_format(name or "").block
     if not width:
         raise UsageError(f"scales of {name}", "are none: the format has no blocks",
-                         legal=["mxfp8", "mxfp6", "mxfp4", "nvfp4"])
+                         legal=["mxfp8", "mxfp6", "mxfp4", "nvfp4"],
+                         where="mmalab plan formats --help")
     blocks = -(-cols // width)
     found = [(order, model.scale_offset(row, block, blocks, order, rows=rows),
               model.padded_scales(rows, blocks, order)) for order in model.SCALE_ORDERS]

@@ -32,13 +32,14 @@ def occupancy(
 ) -> None:
     """Count the CTAs that fit on one SM: registers, shared memory, warps, CTAs, Tensor Memory."""
     if threads is None:
-        raise UsageError("plan occupancy", "needs the threads of a CTA", legal="--threads 128")
+        raise UsageError("plan occupancy", "needs the threads of a CTA", legal="--threads 128",
+                         where="mmalab plan occupancy --help")
     if cubin is not None:
         registers, static, barriers, chip = _compiled(cubin, entry)
         shared, target = shared + static, target or chip
     if registers is None:
         raise UsageError("plan occupancy", "needs the registers of a thread",
-                         legal="--registers 128, or a cubin")
+                         legal="--registers 128, or a cubin", where="mmalab plan occupancy --help")
     columns = counts("--tmem", tmem) if tmem else ()
     if target is None:
         found = model.every_target(registers=registers, shared=shared, threads=threads,

@@ -34,7 +34,8 @@ def rates(
         return
     if measured is not None:
         if on is None:
-            raise UsageError("a measured figure", "needs a chip", legal="--on H200")
+            raise UsageError("a measured figure", "needs a chip", legal="--on H200",
+                             where="mmalab plan rates --help")
         found = model.plausible(measured, dtype, on, acc, clock=clock)
         text = (f"{found.tflops:g} T/s {found.dtype}.{found.acc} on {found.chip} at "
                 f"{found.clock:g} MHz: {found.per_clock:.0f} operations per SM and clock\n"
@@ -55,7 +56,8 @@ def rates(
 def _clocks(issued: str, dtype: str, on: str | None, acc: str, *, json: bool) -> None:
     count, operations = numbers("--issued", issued, 2)
     if on is None:
-        raise UsageError("issued instructions", "need a chip", legal="--on H200")
+        raise UsageError("issued instructions", "need a chip", legal="--on H200",
+                         where="mmalab plan rates --help")
     clocks = model.tensor_clocks(count, operations, dtype, on, acc)
     text = (f"{count:,} {dtype} instructions of {operations:,} operations keep the tensor cores of "
             f"an SM of {on} busy for {clocks:,.0f} clocks\n"

@@ -39,6 +39,7 @@ def registers(
             counts("--setmaxnreg", setmaxnreg), launch=launch, threads=threads, target=target)
     if not found:
         raise UsageError("plan registers", "needs something to plan",
-                         legal="--mma 128x256, --drain 128, --setmaxnreg 40,232,232")
+                         legal="--mma 128x256, --drain 128, --setmaxnreg 40,232,232",
+                         where="mmalab plan registers --help")
     fits = all(getattr(item, "misfit", None) is None for item in found.values())
     answer("\n".join(map(str, found.values())), found, model, json=json, fits=fits)

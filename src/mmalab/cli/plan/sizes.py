@@ -16,7 +16,8 @@ def sizes(option: str, text: str, least: int, most: int) -> tuple[int, ...]:
     words = text.lower().split("x")
     if not least <= len(words) <= most or not all(w.isdigit() and int(w) for w in words):
         raise UsageError(f"{option} {text}", "is no size",
-                         legal=["128x256", "128x256x64"][least == most == 3:][: most - 1])
+                         legal=["128x256", "128x256x64"][least == most == 3:][: most - 1],
+                         where="mmalab plan --help")
     return tuple(map(int, words))
 
 
@@ -28,5 +29,6 @@ def counts(option: str, text: str) -> tuple[int, ...]:
     """
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdigit() for word in words):
-        raise UsageError(f"{option} {text}", "is no list of numbers", legal="24,232,232")
+        raise UsageError(f"{option} {text}", "is no list of numbers", legal="24,232,232",
+                         where="mmalab plan --help")
     return tuple(map(int, words))

@@ -46,7 +46,8 @@ def smem(
         return
     if tile is None:
         raise UsageError("plan smem", "needs something to plan",
-                         legal="--tile 128x256x64, --member A:16384:1024:stage ...")
+                         legal="--tile 128x256x64, --member A:16384:1024:stage ...",
+                         where="mmalab plan smem --help")
     m, n, k = sizes("--tile", tile, 3, 3)
     plan = model.stage_plan(m, n, k, dtype, target=target, stages=stages, scales=scales,
                             epilogue=epilogue, cta_group=cta_group, pad=pad)
@@ -61,6 +62,7 @@ def _member(text: str) -> model.Member:
     numbers = [word for word in words if word != "stage"]
     if not 1 <= len(numbers) <= 2 or not all(word.isdigit() for word in numbers):
         raise UsageError(f"--member {text}", "is no member",
-                         legal=["A:16384:1024:stage", "epilogue:34000:1024"])
+                         legal=["A:16384:1024:stage", "epilogue:34000:1024"],
+                         where="mmalab plan smem --help")
     size, align = [*map(int, numbers), 16][:2]
     return model.Member(name, size, align, per_stage=staged)

@@ -73,7 +73,8 @@ def tmem(
             target=target)
     else:
         raise UsageError("plan tmem", "needs something to plan",
-                         legal="--mma 128x256, --part D:384 ..., --script 'alloc 256; ...'")
+                         legal="--mma 128x256, --part D:384 ..., --script 'alloc 256; ...'",
+                         where="mmalab plan tmem --help")
     if ctas and ledger.fits:
         plain = pool.Script.plain(ledger.allocations, sms=(0, 1) if cta_group == 2 else (0,))
         _simulate([plain] * ctas, permit=permit, svg=svg, json=json)
@@ -127,5 +128,6 @@ def _part(text: str) -> Part:
     if not numbers or len(numbers) > 2 or not dash or not all(
             word.isdigit() for word in (numbers[0], start, end)):
         raise UsageError(f"--part {text}", "is no part",
-                         legal=["D:256", "P:64:0-2 (phases 0 and 1)", "D0:256:half"])
+                         legal=["D:256", "P:64:0-2 (phases 0 and 1)", "D0:256:half"],
+                         where="mmalab plan tmem --help")
     return Part(name, int(numbers[0]), int(start), int(end), half, role=name)
