@@ -16,16 +16,14 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
-import multiprocessing
 import secrets
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from math import prod
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mmalab
+from mmalab.device.apart import each
 from mmalab.emulator import emulate
 from mmalab.errors import MmalabError
 from mmalab.kernels.one_tensor_copy import WORDS, one_tensor_copy
@@ -322,43 +321,21 @@ def run(setup: Setup, tensor: NDArray[np.uint8],
     return [arguments[3], arguments[4], own], "; ".join(findings[:2])
 
 
-def worker(seed: int, times: int, first: int, last: int, pipe: Connection, *,
-           on_device: bool) -> None:
-    """Run a range of setups, one after the other; a fault ends the process."""
-    how = mmalab.launch if on_device else emulate
-    for number, (setup, tensor) in enumerate(setups(Maker(seed), times)):
-        if first <= number < last:
-            got = run(setup, tensor, how)
-            pipe.send((number, got))
-            if on_device and "fresh process" in got[1]:
-                break
-    pipe.close()
+@lru_cache(maxsize=1)
+def listed(seed: int, times: int) -> list[tuple[Setup, NDArray[np.uint8]]]:
+    """All setups of a seed."""
+    return list(setups(Maker(seed), times))
 
 
-def everything(seed: int, times: int, count: int, *, on_device: bool) -> list[Any]:
-    """What comes out of all setups; after a fault a new process goes on behind it."""
-    context, found = multiprocessing.get_context("spawn"), [([], "did not run")] * count
+def numbered(number: int, *, seed: int, times: int, on_device: bool,
+             ) -> tuple[list[NDArray[Any]], str]:
+    """What comes out of one setup."""
+    return run(*listed(seed, times)[number], mmalab.launch if on_device else emulate)
 
-    def part(first: int, last: int) -> None:
-        while first < last:
-            mine, its = context.Pipe(duplex=False)
-            process = context.Process(target=worker, args=(seed, times, first, last, its),
-                                      kwargs={"on_device": on_device})
-            process.start()
-            its.close()
-            try:
-                while True:
-                    number, got = mine.recv()
-                    found[number], first = got, number + 1
-            except EOFError:
-                process.join()
-                if process.exitcode:
-                    raise SystemExit(f"a process ended with {process.exitcode}") from None
 
-    step = -(-count // WORKERS)
-    with ThreadPoolExecutor(WORKERS) as pool:
-        list(pool.map(lambda at: part(at, min(at + step, count)), range(0, count, step)))
-    return found
+def lost(got: tuple[list[NDArray[Any]], str]) -> bool:
+    """Whether its process can launch nothing more."""
+    return "fresh process" in got[1]
 
 
 def compare(setup: Setup, tensor: NDArray[np.uint8], got: tuple[list[NDArray[Any]], str],
@@ -398,10 +375,11 @@ def main() -> int:
     seed = options.seed if options.seed is not None else secrets.randbits(32)
     print(f"seed {seed}", flush=True)
     start = time.monotonic()
-    all_setups = list(setups(Maker(seed), options.times))
+    all_setups = listed(seed, options.times)
     print(f"{len(all_setups)} kernels", flush=True)
-    measured = everything(seed, options.times, len(all_setups),
-                          on_device=not options.emulate_only)
+    measured = each(partial(numbered, seed=seed, times=options.times,
+                            on_device=not options.emulate_only), len(all_setups),
+                    workers=WORKERS, lost=lost)
     print(f"ran, {time.monotonic() - start:.1f} s", flush=True)
     ran, differ, raw = Counter[str](), [], {}
     for number, ((setup, tensor), got) in enumerate(zip(all_setups, measured, strict=True)):
