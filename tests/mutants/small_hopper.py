@@ -88,6 +88,10 @@ COMMIT, DONE = "@%e cp.async.bulk.commit_group;\n", "@%e cp.async.bulk.wait_grou
 OUT = "@%e cp.async.bulk.global.shared::cta.bulk_group [%g1], [%s], 512;\n"
 MULTICAST = ("@{guard} cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
              ".multicast::cluster [%s], [%g0], 512, [%b], %h0;\n")
+#: 4 KiB at %s.
+_FILL_TILE = ("mov.b32 %r2, 0;\n" + "shl.b32 %r1, %t, 5; add.u32 %r1, %r1, %s;\n"
+              "st.shared.v4.b32 [%r1], {%r2, %r2, %r2, %r2};\n"
+              "st.shared.v4.b32 [%r1+16], {%r2, %r2, %r2, %r2};\n")
 FENCE, GROUP = "wgmma.fence.sync.aligned;\n", "wgmma.commit_group.sync.aligned;\n"
 READY = "wgmma.wait_group.sync.aligned 0;\n"
 #: A (64 x 16) and B (8 x 16), K-major without swizzle, behind %s and %s + 2048.
@@ -740,5 +744,57 @@ def _unusual() -> dict[str, Case]:
     }
 
 
-FAULTS = _clusters() | _barriers() | _copies() | _products() | _warps() | _more() | _late()
+# --- stores by copies -----------------------------------------------------------------------------
+
+def _stores_of_tiles() -> dict[str, tuple[Case, Case]]:
+    filled = ("mov.u32 %r10, %ctaid.x;\n" + _FILL_TILE + PROXY + "bar.sync 0;\n")
+    row = "mul.lo.u32 %r7, %r10, {step};\n"
+    tensor = filled + row + store(1, at="0, %r7") + COMMIT + DONE
+    reduced = ("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group"
+               " [%m1, {0, 0}], [%s];\n")
+    parts = ("setp.eq.u32 %p9, %r10, 0; and.pred %p10, %p9, %e; not.pred %p11, %p9;"
+             " and.pred %p11, %p11, %e;\n")
+    mixed = (filled + parts + store(1, guard="%p10") + "@%p11 " + reduced + COMMIT + DONE)
+    modulo = (filled + "rem.u32 %r7, %r10, {of}; mul.lo.u32 %r7, %r7, 32;\n"
+              + store(1, at="0, %r7") + COMMIT + DONE)
+    flag = ("@%e fence.acq_rel.gpu; @%e st.relaxed.gpu.global.u32 [%g0], 9;\n")
+    spin = ("{ W: ld.acquire.gpu.global.u32 %r9, [%g0]; setp.ne.u32 %p9, %r9, 9; @%p9 bra W; }\n")
+    turns = (FILL + PROXY + "bar.sync 0;\nmov.u32 %r7, %ctaid.x; setp.eq.u32 %p9, %r7, 1;"
+             " @%p9 bra SECOND;\n" + OUT + COMMIT + DONE + flag + "bra END;\nSECOND:\n" + spin
+             + OUT + COMMIT + DONE + "END:\n")
+    two = filled + store(1) + COMMIT + "{wait}" + store(1, at="0, {row}") + COMMIT + DONE
+    one_group = filled + store(1) + store(1, at="0, {row}") + COMMIT + DONE
+    read = DONE.replace("wait_group", "wait_group.read")
+    threads = (FILL + PROXY + "bar.sync 0;\n" + OUT + COMMIT + DONE + "{meet}"
+               "setp.eq.u32 %p9, %t, 32;\n" + (OUT + COMMIT + DONE).replace("@%e", "@%p9"))
+    race, unawaited = ("data-race",), ("missing-bulk-wait",)
+    many = tiles((64, 32), (64 * 32, 64))
+    return {
+        "boxes_of_two_ctas_overlap": pair(
+            Case(put(tensor, step=16), race, tiles(), {"grid": 2}), ("%r10, 16", "%r10, 32")),
+        "boxes_of_a_cluster_overlap": pair(
+            Case(put(tensor, step=31), race, tiles(), CTAS), ("%r10, 31", "%r10, 32")),
+        "ctas_far_apart_store_one_box": pair(
+            Case(put(modulo, of=40), race, many, {"grid": 41}), ("%r10, 40", "%r10, 41")),
+        "a_store_and_a_sum_of_two_ctas": pair(
+            Case(mixed, race, tiles(), {"grid": 2}),
+            (store(1, guard="%p10"), "@%p10 " + reduced)),
+        "taking_turns_without_a_wait": pair(
+            Case(turns.replace(DONE + flag, flag + DONE), ("missing-bulk-wait", "data-race"),
+                 launch={"grid": 2}), (flag + DONE, DONE + flag)),
+        "two_boxes_of_one_thread_overlap": pair(
+            Case(put(two, wait="", row=16), unawaited, tiles()),
+            (COMMIT + "@", COMMIT + DONE + "@")),
+        "two_boxes_of_one_group_overlap": pair(
+            Case(put(one_group, row=31), unawaited, tiles()), ("0, 31", "0, 32")),
+        "two_boxes_after_their_sources_are_read": pair(
+            Case(put(two, wait=read, row=16), unawaited, tiles()), (read, DONE)),
+        "two_threads_store_one_tile": pair(
+            Case(put(threads, meet=""), race),
+            ("setp.eq.u32 %p9, %t", "bar.sync 0; setp.eq.u32 %p9, %t")),
+    }
+
+
+FAULTS = (_clusters() | _barriers() | _copies() | _products() | _warps() | _more() | _late()
+          | _stores_of_tiles())
 UNUSUAL = _unusual()

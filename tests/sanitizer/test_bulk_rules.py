@@ -297,7 +297,7 @@ def test_a_thread_must_not_end_before_its_sources_are_read():
 
 def test_reductions_do_not_exclude_each_other():
     """Two CTAs add to one tile: relaxed atomics at gpu scope. Stores of two CTAs race."""
-    for reduces, codes in ((True, []), (False, ["missing-bulk-wait"])):
+    for reduces, codes in ((True, []), (False, ["data-race"])):
         s = Scenario(ctas=2)
         for cta in range(2):
             s.store(0, TILE, cta=cta)
@@ -305,6 +305,28 @@ def test_reductions_do_not_exclude_each_other():
             s.warp_sync(0, cta=cta)
             s.bulk_store(cta=cta, reduces=reduces)
         assert s.codes() == codes
+
+
+@pytest.mark.parametrize(("told", "waits", "codes"), [
+    (False, False, ["data-race"]), (True, False, ["missing-bulk-wait"]), (True, True, []),
+    (False, True, ["data-race"]),
+])
+def test_a_store_of_another_cta(told, waits, codes):
+    """Ordered behind its issue, what lacks is the wait; behind nothing at all, the order."""
+    s = Scenario(ctas=2)
+    flag = np.full(32, OUT_AT + 4096, np.uint64)
+    s.store(0, TILE)
+    s.proxy_fence(0)
+    s.warp_sync(0)
+    s.bulk_store()
+    s.bulk_commit()
+    if waits:
+        s.bulk_wait()
+    if told:
+        s.store(0, flag, "st.release", mask=1, semantics="release", scope="gpu")
+        s.load(0, flag, "ld.acquire", cta=1, mask=1, semantics="acquire", scope="gpu")
+    s.load(0, OUT, "ld.global", cta=1, mask=1)
+    assert s.codes() == codes
 
 
 def test_a_ring_of_stores_and_loads_is_clean():

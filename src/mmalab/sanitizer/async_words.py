@@ -7,6 +7,8 @@ a copy on an mbarrier                       ``missing-mbarrier-wait``; two such 
                                             ``async-overlap``
 a bulk group, a wgmma group                 ``missing-bulk-wait``, ``missing-wgmma-wait``; if the
                                             issuer has waited: ``missing-barrier``
+a bulk group of a thread that is not        ``data-race``
+ordered before at all, in global memory
 a tensor map in use by a copy               ``tensormap-in-use``
 a thread, later is a copy on an mbarrier    ``missing-mbarrier-wait`` for the first phase,
                                             else ``missing-barrier``
@@ -24,7 +26,7 @@ import numpy as np
 
 from mmalab.sanitizer.accesses import Earlier, Pair, Verdict
 from mmalab.sanitizer.agents import AgentKind, Proxy
-from mmalab.sanitizer.clocks import HARD
+from mmalab.sanitizer.clocks import EXECUTION, HARD
 from mmalab.sanitizer.groups import Groups
 from mmalab.sanitizer.touch import Sweep
 from mmalab.sanitizer.world import World
@@ -35,6 +37,7 @@ _CODES = {
     AgentKind.MBARRIER: "missing-mbarrier-wait", AgentKind.BULK_READ: "missing-bulk-wait",
     AgentKind.BULK_WRITE: "missing-bulk-wait", AgentKind.WGMMA: "missing-wgmma-wait",
 }
+_BULK = (AgentKind.BULK_READ, AgentKind.BULK_WRITE)
 _WHAT = {
     AgentKind.MBARRIER: "copy", AgentKind.BULK_READ: "bulk store",
     AgentKind.BULK_WRITE: "bulk store", AgentKind.WGMMA: "product",
@@ -114,6 +117,20 @@ class AsyncWords:
                            "bar.sync, or an mbarrier, after the wait for the group")
         return Verdict(_CODES[kind], "error", f"the {what} is issued",
                        f"nothing on the way waits for the {what}", self._wait(pair, earlier))
+
+    def strangers(self, pair: Pair, earlier: Earlier) -> bool:
+        """Whether a bulk group's access to global memory meets one of a thread that nothing has
+        ordered behind even its issue: no wait alone would order the two."""
+        touch = pair.touch
+        if touch.space != "global" or earlier.kind not in _BULK:
+            return False
+        group = self._groups.of(AgentKind(earlier.kind), earlier.home, earlier.warp,
+                                earlier.issuer)
+        issued = group.issued(earlier.clock)
+        if issued is None:
+            return False
+        one = np.array([[pair.by, earlier.home, earlier.warp, earlier.issuer, issued]], np.int64)
+        return not touch.clock.covers(EXECUTION, *one.T)[0]
 
     def _wait(self, pair: Pair, earlier: Earlier) -> str:
         kind, world = AgentKind(earlier.kind), self._world

@@ -128,6 +128,7 @@ class BulkRule:
     def _grouped(self, event: Async, span: Span) -> _Doer:
         """The lane's bulk groups: one agent for sources, one for results."""
         group = self._groups.bulk(event.cta, event.warp, event.lane)
+        group.issue(self._world.clock(event.cta, event.warp).now)
         reads = span.kind == "read"
         if reads and span.space == "shared":
             sources = self._sources.setdefault((event.cta, event.warp), {})

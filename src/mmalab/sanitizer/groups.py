@@ -18,6 +18,8 @@ from mmalab.sanitizer.agents import AgentKind
 __all__ = ["Group", "Groups"]
 
 Line = Callable[[int], int]
+#: Groups whose time of issue is remembered.
+_REMEMBERED = 64
 #: (who counts: "cp.async.bulk" or "wgmma", CTA, warp, lane or -1 for a whole warp)
 Key = tuple[str, int, int, int]
 
@@ -40,11 +42,21 @@ class Group:
         self.read = 0
         self.done = 0
         self._waits: deque[_Wait] = deque(maxlen=16)
+        self._issued: dict[int, int] = {}
 
     @property
     def epoch(self) -> int:
         """The epoch of what is issued now."""
         return self.committed + 1
+
+    def issue(self, now: int) -> None:
+        """Something joins the open group, at `now` of its warp's clock."""
+        if self._issued.setdefault(self.epoch, now) == now and len(self._issued) > _REMEMBERED:
+            del self._issued[next(iter(self._issued))]
+
+    def issued(self, epoch: int) -> int | None:
+        """When its warp first issued something for the group, of the latest groups."""
+        return self._issued.get(epoch)
 
     def commit(self) -> None:
         """The open group ends here."""

@@ -83,7 +83,10 @@ class Judge:
     # -- the verdict -----------------------------------------------------------------------------
 
     def _verdict(self, pair: Pair, earlier: Earlier) -> Verdict | None:
-        if self._same_in_shared(pair, earlier) or self._only_a_guess(pair, earlier):
+        if self._same_in_shared(pair, earlier):
+            self._world.reports.excused = True
+            return None
+        if self._only_a_guess(pair, earlier):
             return None
         counts = pair.touch.counts or self._is_mbarrier(pair.touch.site)
         initialised = counts and self._world.family(earlier.site) == "mbarrier.init"
@@ -101,8 +104,10 @@ class Judge:
         half = self._half(pair, earlier) if earlier.asynchronous else None
         if half is not None:
             return half
-        if earlier.asynchronous:
+        if earlier.asynchronous and not self._words.strangers(pair, earlier):
             return self._words.agent(pair, earlier)
+        if earlier.asynchronous:
+            return self._nothing(pair, earlier)
         if earlier.kind == AgentKind.COPY:
             return self._copy(pair, earlier)
         if isinstance(pair.touch, Sweep) and pair.touch.kind == AgentKind.MBARRIER and (
@@ -259,7 +264,8 @@ class Judge:
         touch = pair.touch
         return bool(touch.space == "global" and touch.write and earlier.write
                     and earlier.site == touch.site and earlier.home != touch.clock.cta
-                    and touch.kind == AgentKind.THREAD == earlier.kind)
+                    and touch.kind == earlier.kind
+                    and touch.kind in (AgentKind.THREAD, AgentKind.BULK_WRITE))
 
     def _apart(self, pair: Pair, earlier: Earlier) -> str:
         world = self._world
