@@ -285,6 +285,8 @@ class Issue:
             machine.emit(Async(cta, warp, self.site.index, self.lane, tuple(self.spans),
                                tuple(self.signals)))
         key: Queue = (queue, self.row, self.lane)
+        if machine.traffic is not None:
+            machine.traffic.operation(self.row, self.spans)
         machine.work += 1
         machine.engine.issue_task(Task(self.row, self.site, key, machine.engine.open_group(key),
                                        [self._guarded(step) for step in steps],

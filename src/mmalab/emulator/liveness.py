@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mmalab.emulator.program import Addr, BasicBlock, Guarded, Op, Reg, Site, Vec
 
-__all__ = ["Liveness", "live_slots", "reads_of", "writes_of"]
+__all__ = ["Liveness", "Slot", "live_slots", "reads_of", "slots_of", "writes_of"]
 
 Slot = tuple[str, int]
 
@@ -24,16 +24,17 @@ class Liveness:
     out_of: tuple[frozenset[Slot], ...]
 
 
-def _slots(op: Op) -> list[Slot]:
+def slots_of(op: Op) -> list[Slot]:
+    """The slots that an operand names, those of an address included."""
     if isinstance(op, Reg):
         return [(op.file, op.slot + k) for k in range(2 if op.bits == 128 else 1)]
     if isinstance(op, Guarded):
-        return _slots(op.reg)
+        return slots_of(op.reg)
     if isinstance(op, Vec):
-        return [slot for item in op.items for slot in _slots(item)]
+        return [slot for item in op.items for slot in slots_of(item)]
     if isinstance(op, Addr):
-        found = _slots(op.base) if op.base is not None else []
-        return found + [slot for item in op.coordinates for slot in _slots(item)]
+        found = slots_of(op.base) if op.base is not None else []
+        return found + [slot for item in op.coordinates for slot in slots_of(item)]
     return []
 
 
@@ -42,14 +43,14 @@ def reads_of(site: Site) -> set[Slot]:
     found = set() if site.guard is None else {("p", site.guard[0])}
     for spec, op in zip(site.form.operands, site.operands, strict=False):
         if spec.role != "write":
-            found.update(_slots(op))
+            found.update(slots_of(op))
     return found
 
 
 def writes_of(site: Site) -> set[Slot]:
     """Slots that the site sets (where its guard holds)."""
     return {slot for spec, op in zip(site.form.operands, site.operands, strict=False)
-            if spec.role in ("write", "update") for slot in _slots(op)}
+            if spec.role in ("write", "update") for slot in slots_of(op)}
 
 
 def live_slots(sites: Sequence[Site], blocks: Sequence[BasicBlock]) -> Liveness:

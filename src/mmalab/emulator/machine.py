@@ -22,6 +22,7 @@ from mmalab.emulator.convergence import Convergence
 from mmalab.emulator.events import Event, Listener, Registers
 from mmalab.emulator.execute import EXECUTORS
 from mmalab.emulator.gather import Gatherer
+from mmalab.emulator.global_traffic import GlobalTraffic
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.mbarriers import Mbarriers
 from mmalab.emulator.memory import RANK_SHIFT, AddressSpace, Fault
@@ -56,6 +57,8 @@ class Machine:
         #: Whose arithmetic the matrix instructions have.
         self.target = target or program.target
         self.listeners = list(listeners)
+        #: Where accesses to global memory are noted, if anybody wants to know of them.
+        self.traffic: GlobalTraffic | None = None
         self.findings: dict[tuple[str, int], Finding] = {}
         self.times: Counter[tuple[str, int]] = Counter()
         self.counts = np.zeros(len(program.sites), np.int64)

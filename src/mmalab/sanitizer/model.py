@@ -124,6 +124,11 @@ class HappensBefore:
             unchecked_waits(self._world)
         return self._world.reports.findings()
 
+    @property
+    def excused(self) -> bool:
+        """Whether it depends on stored values that something is no finding."""
+        return self._world.reports.excused
+
     def lines_in_races(self) -> frozenset[int]:
         """PTX lines of the instructions that took part in a race."""
         return self._world.reports.lines_in_races(self._world.line)

@@ -7,12 +7,19 @@ the happens-before model, which alone reports. Where a whole second pass would t
 the suspect CTAs go through it, and the run's fidelity says so::
 
     filter: 64 CTAs, 2 suspect  ->  exact model over CTAs 17 and 18, outputs of the first pass
+
+The filter does not know mbarriers, asynchronous copies and clusters. There the first pass compares
+the clusters instead (:mod:`mmalab.emulator.native.twins`): where one stands for others, and the
+model finds nothing in it, it would find nothing in them::
+
+    64 clusters, 1 class  ->  exact model over cluster 0: clean, and so is the run
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,13 +31,16 @@ from mmalab.emulator.events import Listener
 from mmalab.emulator.interpret import Interpreter
 from mmalab.emulator.machine import Machine
 from mmalab.emulator.native import code_for, run_threaded
+from mmalab.emulator.native.twins import TwinScheduler
 from mmalab.emulator.native.watch import WatchedScheduler, needs_model
 from mmalab.emulator.program import Program
 from mmalab.emulator.requests import arguments
 from mmalab.emulator.state import LaunchShape
+from mmalab.emulator.variance import varying_sites
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
 from mmalab.sanitizer.legality import refuse_ill_formed
+from mmalab.sanitizer.model import HappensBefore
 from mmalab.sanitizer.run import emulate as exact_run
 from mmalab.sanitizer.run import resident
 from mmalab.sanitizer.saved import Saved
@@ -95,6 +105,11 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
         return first
     outputs = Saved(args)
     saved.restore()
+    if watch.stand_for_all(first):
+        if _clean(kernel, args, launch, watch.twins):
+            outputs.restore()
+            return first
+        saved.restore()
     ctas = watch.closer_look(first)
     if ctas is None:
         return exact_run(kernel, args, **launch)
@@ -111,18 +126,40 @@ class _Watch:
     suspects: list[int] = field(default_factory=list)
     ctas: int = 1
     doubts: bool = False
+    #: CTAs whose clusters stand for all others, if some do.
+    twins: list[int] = field(default_factory=list)
 
     def __call__(self, machine: Machine, max_steps: int | None) -> None:
         self.ctas = machine.shape.ctas
         if needs_model(machine.program):
-            run_threaded(machine, max_steps)
             self.suspects, self.doubts = list(range(self.ctas)), True
+            self._compare(machine, max_steps)
             return
         scheduler = WatchedScheduler(machine, code_for(machine, watched=True),
                                      max_steps=max_steps)
         scheduler.run()
         self.suspects = sorted(scheduler.suspects)
         self.doubts = bool(self.suspects) or bool(machine.program.maybe_undefined)
+
+    def _compare(self, machine: Machine, max_steps: int | None) -> None:
+        """Run, and find clusters that stand for others, where that can be."""
+        clusters = self.ctas // prod(machine.shape.cluster)
+        varying = varying_sites(machine.program) if clusters > 1 else None
+        if varying is None:
+            run_threaded(machine, max_steps)
+            return
+        scheduler = TwinScheduler(
+            machine, code_for(machine, owners=True, stops=frozenset(varying)), varying,
+            plain=lambda: code_for(machine, owners=True), max_steps=max_steps)
+        scheduler.run()
+        if scheduler.apart and 2 * len(scheduler.classes) <= clusters:
+            self.twins = [cta for ctas in scheduler.classes.values() for cta in ctas]
+
+    def stand_for_all(self, first: Run) -> bool:
+        """Whether there are twins of a run without findings, and few enough."""
+        work = first.counters["instructions"] * len(self.twins) // self.ctas
+        return (bool(self.twins) and work <= _SOME and not first.findings
+                and first.deadlock is None)
 
     def closer_look(self, first: Run) -> list[int] | None:
         """The CTAs for the exact model; None for all of them."""
@@ -131,6 +168,16 @@ class _Watch:
             return None
         count = max(1, _SOME * self.ctas // work)
         return self.suspects[:count]
+
+
+def _clean(kernel: Kernel | Module | str, args: Sequence[Any], launch: dict[str, Any],
+           ctas: Sequence[int]) -> bool:
+    """Whether the exact model finds nothing in these CTAs, whatever values are stored."""
+    models: list[HappensBefore] = []
+    run = exact_run(kernel, args, **launch, models=models, executor=lambda machine, steps: _Some(
+        machine, ctas, max_steps=steps, resident=resident(machine.program)).run())
+    return not run.findings and run.deadlock is None and not any(
+        model.excused for model in models)
 
 
 class _Some(Interpreter):

@@ -52,7 +52,8 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
             target: str | None = None, numerics: str = "exact",
             schedule: str | int = "eager", sanitize: bool = True, max_steps: int | None = None,
             listeners: Sequence[Callable[[Program, LaunchShape], Listener]] = (),
-            executor: Callable[[Machine, int | None], None] | None = None) -> Run:
+            executor: Callable[[Machine, int | None], None] | None = None,
+            models: list[HappensBefore] | None = None) -> Run:
     """Execute a kernel on the CPU; arrays among `args` are read and written in place.
 
     Args:
@@ -66,13 +67,14 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
         max_steps: warp instructions after which LimitExceeded is raised.
         listeners: factories of further listeners.
         executor: runs the machine; the NumPy interpreter if not given.
+        models: the models that listened are added to it.
 
     Raises:
         UsageError: arguments or launch that do not fit the kernel.
         UnsupportedInstruction: a form that this emulator does not execute, by name.
         LimitExceeded: the step or memory budget ran out.
     """
-    models: list[HappensBefore] = []
+    models = [] if models is None else models
 
     def listen(program: Program, launch: LaunchShape) -> Listener:
         models.append(HappensBefore(program, launch))

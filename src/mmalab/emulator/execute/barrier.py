@@ -19,7 +19,7 @@ from mmalab.emulator.events import (
 from mmalab.emulator.execute.registry import executes
 from mmalab.emulator.execute.traffic import count_shared
 from mmalab.emulator.lanes import Lanes
-from mmalab.emulator.memory import RANK_SHIFT
+from mmalab.emulator.memory import RANK_SHIFT, TAG_SHIFT
 from mmalab.emulator.program import Imm, Reg, Unused
 from mmalab.emulator.state import pack
 
@@ -175,6 +175,9 @@ def _copy(lanes: Lanes) -> None:
         if lanes.machine.observed:
             _tell_copy(lanes, row, active, destinations[position], sources[position], size,
                        read_sizes[position])
+        if lanes.machine.traffic is not None:
+            for source in np.unique(sources[position][active] >> np.uint64(TAG_SHIFT)).tolist():
+                lanes.machine.traffic.fetch(source << TAG_SHIFT)
         lanes.machine.work += 1
         engine.issue(Copy(row, lanes.site, active.copy(), destinations[position],
                           sources[position], size, read_sizes[position],

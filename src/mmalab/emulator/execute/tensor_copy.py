@@ -212,6 +212,9 @@ def _load(issue: Issue) -> None:
     held: list[_Bytes] = []
     if issue.machine.observed:
         issue.spans += [*_map_span(issue), *_global_spans(box, "read")]
+    elif issue.machine.traffic is not None:
+        issue.machine.traffic.fetch(issue.generic("map"))
+        issue.machine.traffic.fetch(box.map.offset)
     steps: list[Step] = [lambda: held.append(_image(issue, box))]
     for place, barrier, how in places:
         if place.region.written is not None:
@@ -290,7 +293,7 @@ def _store(issue: Issue) -> None:
     _check_source(issue, box, source, how)
     held: list[_Bytes] = []
     reduces = "op" in issue.modifiers
-    if issue.machine.observed:
+    if issue.machine.observed or issue.machine.traffic is not None:
         issue.spans += [*_map_span(issue),
                         _shared_span(issue, source, how, box.map, "read"),
                         *_global_spans(box, "atomic" if reduces else "write")]

@@ -61,6 +61,8 @@ def observe_access(lanes: Lanes, kind: Literal["read", "write", "atomic"], space
                 counters["global.bytes.read"] += active * size
             if kind != "read":
                 counters["global.bytes.written"] += active * size
+            if lanes.machine.traffic is not None:
+                lanes.machine.traffic.access(lanes, inside, plain, size, write=kind != "read")
         if lanes.machine.observed:
             _tell(lanes, kind, where, inside, plain, size, collective=collective, values=values)
 

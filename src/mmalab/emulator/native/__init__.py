@@ -14,22 +14,27 @@ __all__ = ["ThreadedCode", "ThreadedScheduler", "code_for", "run_threaded"]
 
 _KEPT = 32
 #: Programs are kept by identity (lowering returns the same object for the same module).
-_codes: OrderedDict[tuple[int, frozenset[str]], ThreadedCode] = OrderedDict()
+_codes: OrderedDict[tuple[int, frozenset[str], frozenset[int]], ThreadedCode] = OrderedDict()
 
 
-def _code(program: Program, options: frozenset[str]) -> ThreadedCode:
-    key = (id(program), options)
+def _code(program: Program, options: frozenset[str], stops: frozenset[int]) -> ThreadedCode:
+    key = (id(program), options, stops)
     found = _codes.pop(key, None)
     if found is None or found.program is not program:
-        found = ThreadedCode(program, options)
+        found = ThreadedCode(program, options, stops)
     _codes[key] = found
     while len(_codes) > _KEPT:
         _codes.popitem(last=False)
     return found
 
 
-def code_for(machine: Machine, *, watched: bool = False) -> ThreadedCode:
-    """The machine's program as threaded code; `watched` with the race filter's calls in it."""
+def code_for(machine: Machine, *, watched: bool = False, owners: bool = False,
+             stops: frozenset[int] = frozenset()) -> ThreadedCode:
+    """The machine's program as threaded code.
+
+    `watched`: with the race filter's calls in it; `owners`: with those for global memory alone.
+    `stops` are sites that Python executes although there is code for them.
+    """
     options = {f"numerics:{machine.numerics}", f"target:{machine.target}"}
     if machine.schedule != "eager":
         options.add("deferred")
@@ -37,7 +42,9 @@ def code_for(machine: Machine, *, watched: bool = False) -> ThreadedCode:
         options.add("cluster")
     if watched:
         options.add("filter")
-    return _code(machine.program, frozenset(options))
+    if owners:
+        options.add("owners")
+    return _code(machine.program, frozenset(options), stops)
 
 
 def run_threaded(machine: Machine, max_steps: int | None = None) -> None:

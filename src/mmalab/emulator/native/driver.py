@@ -233,6 +233,7 @@ class ThreadedScheduler(Interpreter):
             standing = (state.pc[rows] == site) & (state.status[rows] <= Status.GATHERING)
             if machine.program.sites[site].form.family in _BARRIERS:
                 self._hand_over()
+            self._before_step(site, rows, standing)
             machine.step(site, rows, standing)
             machine.engine.tick()
             # a lane that spins through stops must let the lanes above it run too
@@ -247,6 +248,10 @@ class ThreadedScheduler(Interpreter):
         if self._turns % _RETRY == 0:
             self._unpark(only_if_moved=True)
         return True
+
+    def _before_step(self, site: int, rows: NDArray[np.int64],
+                     standing: NDArray[np.bool_]) -> None:
+        """For subclasses: the machine is about to execute a site for the lanes `standing`."""
 
     def _without_early(self, able: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Warps that stand at a wgmma before their siblings do wait for them, for a few rounds: a

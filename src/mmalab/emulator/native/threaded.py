@@ -184,9 +184,11 @@ class _Constants:
 class ThreadedCode:
     """A program's records, ready for run_cta. Immutable after construction."""
 
-    def __init__(self, program: Program, options: Iterable[str] = ()) -> None:
+    def __init__(self, program: Program, options: Iterable[str] = (),
+                 stops: AbstractSet[int] = frozenset()) -> None:
         self.program = program
         self.options = frozenset(options)
+        self._asked = stops
         self._constants = _Constants()
         self._leaders = {block.start for block in program.blocks}
         primitives = self._primitives()
@@ -213,7 +215,7 @@ class ThreadedCode:
         keys: list[object] = []
         wanted: dict[object, _Written | None] = {}
         for site in self.program.sites:
-            if site.index in tickets or not _may_have_code(site):
+            if site.index in tickets or site.index in self._asked or not _may_have_code(site):
                 keys.append(None)
                 continue
             key = _STORE.key(site, target, self.options)
@@ -225,6 +227,8 @@ class ThreadedCode:
 
     def _kind(self, site: Site, primitive: Primitive) -> Kind:
         family = site.form.family
+        if site.index in self._asked:
+            return Kind.STOP
         if family == "bra":
             return Kind.BRANCH
         if family == "brx.idx":

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from mmalab.emulator.events import Access, Collective, Diverge, Event, Exit, Reconverge
 from mmalab.emulator.machine import Machine
-from mmalab.emulator.memory import FIRST_BUFFER_TAG, TAG_SHIFT, Buffer, aligned_zeros
+from mmalab.emulator.memory import TAG_SHIFT, aligned_zeros
 from mmalab.emulator.native.abi import Context
 from mmalab.emulator.native.driver import ThreadedScheduler
 from mmalab.emulator.native.filter import CELL_BYTES, Filter
 from mmalab.emulator.native.threaded import ThreadedCode, is_cta_barrier
+from mmalab.emulator.native.twins import OwnerCells
 from mmalab.emulator.program import Program, Site
 
 __all__ = ["WatchedScheduler", "needs_model"]
@@ -54,12 +55,6 @@ def _beyond(site: Site) -> bool:
         return (modifiers.get("sem", "weak") != "weak"
                 or modifiers.get("space") == "shared::cluster")
     return family == "bar.sync" and not is_cta_barrier(site)
-
-
-def _shift(buffer: Buffer) -> int:
-    """Logarithm of the bytes that one cell stands for: an array's element, 4 bytes at most."""
-    size = buffer.array.dtype.itemsize if buffer.array is not None else 4
-    return 0 if size == 1 else 1 if size == 2 else 2
 
 
 class _Ear:
@@ -106,7 +101,7 @@ class WatchedScheduler(ThreadedScheduler):
         super().__init__(machine, code, max_steps=max_steps)
         self._ear = _Ear(machine.program)
         machine.listeners.append(self._ear)
-        self._cells = self._global_cells()
+        self._cells = OwnerCells(machine.space)
         self.suspects: set[int] = set()
         #: The first site that the filter could not vouch for, per CTA.
         self.sites: dict[int, int] = {}
@@ -116,26 +111,16 @@ class WatchedScheduler(ThreadedScheduler):
         super().run()
         self.suspects |= self._ear.suspects
         for tag in self._ear.atomics:
-            cells = self._cells.get(tag)
+            cells = self._cells.of.get(tag)
             if cells is not None and cells.any():
                 self.suspects.update(range(self.machine.shape.ctas))
-
-    def _global_cells(self) -> dict[int, NDArray[np.uint64]]:
-        """A cell per element of every buffer that may be written; pages come when touched."""
-        buffers = self.machine.space.buffers
-        return {
-            tag: np.zeros((buffer.data.size >> _shift(buffer)) + 1, np.uint64)
-            for tag, buffer in enumerate(buffers, FIRST_BUFFER_TAG) if buffer.writable
-        }
 
     def _extra_context(self, words: NDArray[np.int64]) -> None:
         space, shape = self.machine.space, self.machine.shape
         ctas = len(self.machine.state.ctas)
         stride = -(-shape.warps // 8) * 8
         cells = -(-space.shared_bytes // 4) + 4
-        table = np.zeros(FIRST_BUFFER_TAG + len(space.buffers), np.uint64)
-        for tag, array in self._cells.items():
-            table[tag] = array.ctypes.data | _shift(space.buffers[tag - FIRST_BUFFER_TAG])
+        table = self._cells.table()
         arrays = {
             Filter.CELLS: aligned_zeros((ctas, cells, CELL_BYTES), np.uint8),
             Filter.READS: aligned_zeros((ctas, cells, stride), np.uint32),

@@ -191,7 +191,10 @@ def watch(w: PrimitiveWriter, place: Place, space: str, size: int, kind: str, bi
 
 
 def _is_watched(w: PrimitiveWriter, space: str) -> bool:
-    return "filter" in w.options and space.partition("::")[0] not in ("local", "param", "const")
+    """All but a thread's own and constant memory; option "owners": global memory alone."""
+    kind = space.partition("::")[0]
+    return kind not in ("local", "param", "const") and (
+        "filter" in w.options or ("owners" in w.options and kind != "shared"))
 
 
 def _accepts(w: PrimitiveWriter, space: str, bits: int) -> bool:
@@ -312,7 +315,9 @@ def _store(w: PrimitiveWriter) -> bool:
             do(word, f.offset(start, k * bits // 8))
 
     f.each_lane(w.bits, lambda lane: each(lane, f.store))
-    if _is_watched(w, space):
+    if place.tag is not None:
+        watch(w, place, space, size, "write", w.bits)
+    elif _is_watched(w, space):
         alike = f.alloca("i32", 4)
         f.store(const("i32", -1), alike, 4)
 

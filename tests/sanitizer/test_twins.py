@@ -1,0 +1,261 @@
+"""Clusters that stand for others: what one of them does wrong is found all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mmalab
+from mmalab import kernels, ptx
+from mmalab.emulator.events import Event
+from mmalab.emulator.lower import lower
+from mmalab.emulator.memory import FIRST_BUFFER_TAG, AddressSpace
+from mmalab.emulator.native import twins
+from mmalab.emulator.variance import varying_sites
+from mmalab.sanitizer import run as exact
+from mmalab.sanitizer.model import HappensBefore
+
+#: Every CTA copies 64 words of x into shared memory in bulk; 64 threads store them to out.
+KERNEL = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry copy(.param .u64 x, .param .u64 out) {
+  .reg .b32 %r<20>; .reg .b64 %rd<10>; .reg .pred %p<6>;
+  .shared .align 128 .b8 tile[256];
+  .shared .align 8 .b8 full[8];
+  .shared .align 4 .b8 word[4];
+  mov.u32 %r0, %tid.x;
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, tile;
+  mov.u32 %r3, full;
+  ld.param.u64 %rd0, [x];
+  ld.param.u64 %rd1, [out];
+  mul.wide.u32 %rd2, %r1, 256;
+  add.u64 %rd3, %rd0, %rd2;
+  add.u64 %rd4, %rd1, %rd2;
+  mul.wide.u32 %rd5, %r0, 4;
+  add.u64 %rd6, %rd4, %rd5;
+  shl.b32 %r4, %r0, 2;
+  add.u32 %r5, %r2, %r4;
+  setp.ne.u32 %p0, %r0, 0;
+  setp.eq.u32 %p1, %r1, 5;
+  @%p0 bra READY;
+  mbarrier.init.shared::cta.b64 [%r3], 1;
+  fence.mbarrier_init.release.cluster;
+READY:
+  bar.sync 0;
+  @%p0 bra COME;
+  mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 256;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd3], 256, [%r3];
+COME:
+  BEFORE
+WAIT:
+  mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;
+  @!%p2 bra WAIT;
+BEHIND:
+  ld.shared.u32 %r6, [%r5];
+  st.global.u32 [%rd6], %r6;
+  AFTER
+  ret;
+}
+"""
+#: What is inserted before the wait, and behind the store: in CTA 5 it is wrong.
+WRONG = {
+    "no wait in one CTA": ("@%p1 bra BEHIND;", ""),
+    "no wait where the data says so": (
+        "ld.global.u32 %r7, [%rd3]; setp.eq.u32 %p3, %r7, 1005; @%p3 bra BEHIND;", ""),
+    "a store into the copy's tile": (
+        "", "mov.u32 %r8, tile; @%p1 add.u32 %r8, %r8, 4; st.shared.u32 [%r8], %r0;"),
+    "a guarded store into the tile": ("", "@%p1 st.shared.u32 [tile], %r0;"),
+    "one word of out by two CTAs": (
+        "", "@%p1 st.global.u32 [%rd1], %r0;"),
+    "a read of what another CTA writes": (
+        "", "ld.global.u32 %r7, [%rd4+256]; st.global.u32 [%rd6+4096], %r7;"),
+    "a copy of what another CTA writes": (
+        "", ("@!%p0 cp.async.bulk.prefetch.L2.global [%rd4], 256;"
+             "@!%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16;"
+             "@!%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+             " [%r2], [%rd4+256], 16, [%r3];")),
+    "values that differ in one CTA": (
+        "", ("shr.u32 %r8, %r0, 5; selp.b32 %r8, %r8, 7, %p1; and.b32 %r9, %r0, 31;"
+             "setp.eq.u32 %p4, %r9, 0; @%p4 st.shared.u32 [word], %r8;")),
+    "lanes that collide in one CTA": (
+        "", ("selp.b32 %r8, %r0, 7, %p1; setp.lt.u32 %p4, %r0, 32;"
+             "@%p4 st.shared.u32 [word], %r8;")),
+    "bytes that one CTA announces too many": (
+        "", ("mov.u32 %r8, 0; @%p1 mov.u32 %r8, 16;"
+             "@!%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], %r8;")),
+}
+FINE = {
+    "as it is": ("", ""),
+    "a branch that all CTAs take": ("setp.lt.u32 %p3, %r1, 100; @!%p3 bra BEHIND;", ""),
+    "data that all CTAs have": (("ld.global.u32 %r7, [%rd3]; setp.eq.u32 %p3, %r7, 0;"
+                                 " @%p3 bra BEHIND;"), ""),
+    "a thread's own words twice": ("", "ld.global.u32 %r7, [%rd6]; st.global.u32 [%rd6], %r7;"),
+}
+CTAS = 8
+
+
+class Listening(HappensBefore):
+    """Remembers whom it heard of."""
+
+    heard: set[int]
+
+    def on(self, event: Event) -> None:
+        """An event of some CTA."""
+        self.heard.add(event.cta)
+        super().on(event)
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The CTAs of which the exact model heard."""
+    Listening.heard = set()
+    monkeypatch.setattr(exact, "HappensBefore", Listening)
+    return Listening.heard
+
+
+def arrays() -> list[np.ndarray]:
+    """x, whose CTA 5 begins with 1005, and room behind the output."""
+    x = np.arange(1, 64 * CTAS + 1, dtype=np.uint32)
+    x[64 * 5] = 1005
+    return [x, np.zeros(64 * CTAS + 2048, np.uint32)]
+
+
+def text(parts: tuple[str, str]) -> str:
+    """The kernel with these instructions in it."""
+    return KERNEL.replace("BEFORE", parts[0]).replace("AFTER", parts[1])
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_one_cluster_does_is_found(name: str) -> None:
+    """Findings and outputs are those of the exact model over all CTAs."""
+    assert varying_sites(lower(ptx.parse(text(WRONG[name])), None)) is not None
+    results = []
+    for emulate in (mmalab.emulate, exact.emulate):
+        args = arrays()
+        run = emulate(text(WRONG[name]), args, grid=CTAS, block=64)
+        results.append((run.findings, args[1].tobytes() if not run.findings else b""))
+    assert results[0] == results[1]
+    assert results[0][0], "the case is meant to be wrong"
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_one_cluster_stands_for_all(name: str, heard: set[int]) -> None:
+    """Where all do the same, the model sees one; outputs are those of the run of all."""
+    args = arrays()
+    run = mmalab.emulate(text(FINE[name]), args, grid=CTAS, block=64)
+    assert run.findings == []
+    assert heard == {0}
+    np.testing.assert_array_equal(args[1][: 64 * CTAS], args[0])
+
+
+def test_two_kinds_of_clusters(heard: set[int]) -> None:
+    """CTAs that go another way are looked at too."""
+    args = arrays()
+    run = mmalab.emulate(text(("setp.lt.u32 %p3, %r1, 2; @%p3 bra.uni WAITS; WAITS:", "")), args,
+                         grid=CTAS, block=64)
+    assert run.findings == []
+    assert heard == {0, 2}
+
+
+def test_too_many_looks(monkeypatch: pytest.MonkeyPatch, heard: set[int]) -> None:
+    """A loop that differs all the time is not looked at for ever; then all CTAs are checked."""
+    monkeypatch.setattr(twins, "_LOOKS", 3)
+    loop = ("add.u32 %r10, %r1, 9; AGAIN: sub.u32 %r10, %r10, 1; setp.ne.u32 %p3, %r10, 0;"
+            " @%p3 bra AGAIN;")
+    args = arrays()
+    run = mmalab.emulate(text((loop, "")), args, grid=CTAS, block=64)
+    assert run.findings == []
+    assert heard == set(range(CTAS))
+    np.testing.assert_array_equal(args[1][: 64 * CTAS], args[0])
+
+
+def test_a_matmul_over_clusters(heard: set[int]) -> None:
+    """Two clusters of the Hopper kernel: the model sees the first."""
+    kernel = kernels.sm90_wgmma.gemm(256, 256, 128)
+    rng = np.random.default_rng(3)
+    args: list[Any] = [
+        rng.normal(size=p.shape).astype(mmalab.formats.dtype_of(p.dtype)) if p.role == "in"
+        else np.zeros(p.shape, mmalab.formats.dtype_of(p.dtype)) for p in kernel.params]
+    assert mmalab.emulate(kernel, args).findings == []
+    size = int(np.prod(kernel.cluster))
+    assert int(np.prod(kernel.grid)) > size
+    assert heard == set(range(size))
+    assert kernel.reference is not None
+    assert np.asarray(kernel.reference(args, kernel.target)[0]).tobytes() == args[-1].tobytes()
+
+
+# --- what may differ ------------------------------------------------------------------------------
+
+def varying(body: str) -> list[str] | None:
+    """The varying sites of a kernel of these instructions, as text."""
+    program = lower(ptx.parse(f""".version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 x) {{
+  .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<9>;
+  .shared .align 16 .b8 s[64];
+  mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mov.u32 %r2, s; ld.param.u64 %rd0, [x];
+  {body}
+  ret;
+}}"""), None)
+    found = varying_sites(program)
+    return None if found is None else [program.sites[index].shown for index in found]
+
+
+@pytest.mark.parametrize(("body", "want"), [
+    ("setp.eq.u32 %p0, %r0, 0; @%p0 bra A; A:", []),
+    ("setp.eq.u32 %p0, %r1, 0; @%p0 bra A; A:", ["@%p0 bra A;"]),
+    ("mov.u32 %r1, 7; setp.eq.u32 %p0, %r1, 0; @%p0 bra A; A:", []),
+    ("setp.eq.u32 %p0, %r1, 0; @%p0 mov.u32 %r2, 0; st.shared.u32 [%r2], %r0;",
+     ["st.shared.u32 [%r2], %r0;"]),
+    (("st.shared.u32 [%r2], %r1; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd1, %rd1, %rd0;"
+     " st.global.u32 [%rd1], %r0;"), []),
+    ("ld.shared.u32 %r3, [%r2]; bar.sync %r3;", ["bar.sync %r3;"]),
+    ("ld.global.u32 %r3, [%rd0]; shfl.sync.idx.b32 %r4, %r3, %r3, 31, -1;",
+     ["shfl.sync.idx.b32 %r4, %r3, %r3, 31, -1;"]),
+    ("mov.u32 %r3, 4; L: sub.u32 %r3, %r3, 1; setp.ne.u32 %p0, %r3, 0; @%p0 bra L;", []),
+    ("mov.u32 %r3, 4; L: sub.u32 %r3, %r3, %r1; setp.gt.s32 %p0, %r3, 0; @%p0 bra L;",
+     ["@%p0 bra L;"]),
+    ("L: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r2], 0; @!%p0 bra L;", []),
+    ("L: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r2], 0; @%p0 bra D; bra L; D:", []),
+    ("mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r2], 0; @!%p0 st.shared.u32 [%r2], %r0;",
+     None),
+    ("atom.shared.add.u32 %r3, [%r2], 1;", None),
+    ("ld.relaxed.gpu.global.u32 %r3, [%rd0];", None),
+    ("bar.sync %ctaid.x;", None),
+])
+def test_varying_sites(body: str, want: list[str] | None) -> None:
+    """Sites where something counts that may differ between clusters."""
+    assert varying(body) == want
+
+
+# --- whose an element is --------------------------------------------------------------------------
+
+@pytest.mark.parametrize("seed", range(20))
+def test_owner_cells(seed: int) -> None:
+    """Against sets of threads per element: the first doubt comes when two threads first meet."""
+    rng = np.random.default_rng(seed)
+    space = AddressSpace()
+    base = space.add(np.zeros(64, np.uint16), "x")
+    cells = twins.OwnerCells(space)
+    writers = [set[int]() for _ in range(64)]
+    readers = [set[int]() for _ in range(64)]
+    doubt = False
+    while not doubt:
+        count, size = int(rng.integers(1, 5)), int(rng.choice([1, 2, 4, 8]))
+        offsets = rng.integers(0, 128 // size, count) * size
+        by = rng.integers(1, 5 if seed % 2 else 40, count)
+        write = bool(rng.random() < 0.5)
+        doubt = not cells.enter(twins.Touched(base + offsets, by, size, write))
+        pairs = zip(offsets.tolist(), by.tolist(), strict=True)
+        touched = {(at, thread) for offset, thread in pairs
+                   for at in range(offset // 2, (offset + size - 1) // 2 + 1)}
+        for at, thread in touched:
+            (writers if write else readers)[at].add(thread)
+        assert doubt == any(writers[at] and len(writers[at] | readers[at]) > 1
+                            for at, _ in touched)
+    assert cells.written(FIRST_BUFFER_TAG) == any(writers)
