@@ -7,11 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from mmalab.bench import cublaslt
 from mmalab.bench.cublaslt import WORKSPACE, CublasLt, CublasSubject
 from mmalab.bench.problem import Problem
+from mmalab.bench.scales import BLOCKS, PLAIN, draw
 from mmalab.bench.subject import Refused
 from mmalab.errors import ToolError, UsageError
 
@@ -123,7 +126,8 @@ def test_one_product_of_one_set(library: CublasLt) -> None:
     """Addresses of B, A, C, C; alpha 1 and beta 0; the workspace and the stream."""
     description = library.describe(Problem(8, 8, 8))
     (algorithm, _) = library.algorithms(description)
-    arena: Any = SimpleNamespace(sets=[SimpleNamespace(a=0xA0, b=0xB0, c=0xC0)],
+    arena: Any = SimpleNamespace(problem=Problem(8, 8, 8),
+                                 sets=[SimpleNamespace(a=0xA0, b=0xB0, c=0xC0)],
                                  gpu=SimpleNamespace(stream=SimpleNamespace(handle=77)))
     subject = CublasSubject(library, arena, description, algorithm, 0xF000)
     assert subject.name.startswith("#0 cublasLt 66")
@@ -135,6 +139,49 @@ def test_one_product_of_one_set(library: CublasLt) -> None:
     told(library).status = 15
     with pytest.raises(Refused, match="cublasLtMatmul: status 15"):
         subject.enqueue(0)
+
+
+def scaled_arena() -> Any:
+    """Two sets of operands with scales, whose copies lie at 1, 2, 3, ... ."""
+    problem, rng = Problem(256, 256, 384, "e4m3", promote=True, scaled=True), default_rng(3)
+    uploaded: list[Any] = []
+    return SimpleNamespace(
+        problem=problem, scales=[draw(256, 256, 384, rng) for _ in range(2)], uploaded=uploaded,
+        sets=[SimpleNamespace(a=0xA0, b=0xB0, c=0xC0)] * 2, allocate=lambda size: 0xF000,
+        upload=lambda array: uploaded.append(array) or len(uploaded),
+        gpu=SimpleNamespace(stream=SimpleNamespace(handle=77)))
+
+
+def test_scales_of_blocks(library: CublasLt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first operand is our B, with 128 x 128; the second our A, a scale for 128 values of a
+    row, M running fastest; sums are promoted; each product is told where its set's scales lie."""
+    monkeypatch.setattr(cublaslt, "open_cublaslt", lambda: library)
+    arena, gpu = scaled_arena(), SimpleNamespace(enter=lambda: None)
+    first, *_ = CublasSubject.all(gpu, arena, scaled=True)  # type: ignore[arg-type]
+    said = {attribute: value for _, attribute, value, _ in
+            told(library).of("cublasLtMatmulDescSetAttribute")}
+    assert (said[31], said[32], said[25]) == (5, 4, 0)
+    assert [array.shape for array in arena.uploaded] == [(3, 256), (2, 4)] * 2
+    np.testing.assert_array_equal(arena.uploaded[0], arena.scales[0][0].T)
+    np.testing.assert_array_equal(arena.uploaded[3][:, :3], arena.scales[1][1])
+    for at, places in ((0, (2, 1)), (1, (4, 3))):
+        first.enqueue(at)
+        last = told(library).of("cublasLtMatmulDescSetAttribute")[-2:]
+        assert [(attribute, value) for _, attribute, value, _ in last] == [
+            (17, places[0]), (18, places[1])]
+    assert first.facts["scales"] == BLOCKS
+
+
+def test_without_the_scales(library: CublasLt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands in says so, by its name and in its facts."""
+    monkeypatch.setattr(cublaslt, "open_cublaslt", lambda: library)
+    arena, gpu = scaled_arena(), SimpleNamespace(enter=lambda: None)
+    first, *_ = CublasSubject.all(gpu, arena)  # type: ignore[arg-type]
+    assert first.name.endswith("without scales")
+    assert first.facts["scales"] == PLAIN
+    attributes = {a for _, a, *_ in told(library).of("cublasLtMatmulDescSetAttribute")}
+    assert attributes == {3, 4, 25}
+    assert arena.uploaded == []
 
 
 def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,12 @@ from mmalab.bench.duel import Plan, duel
 from mmalab.bench.power import Reading
 from mmalab.bench.problem import Problem
 from mmalab.bench.record import candidates_of, markdown, rows_of, save
+from mmalab.bench.scales import PLAIN
 from mmalab.bench.select import select
 from mmalab.bench.subject import Refused
 from mmalab.bench.summary import steady
 from mmalab.bench.verify import Check
+from mmalab.device.driver import DriverError
 from mmalab.errors import ToolError
 
 PROBLEM = Problem(8192, 8192, 8192)
@@ -75,7 +77,7 @@ def test_a_duel_is_interleaved_and_recorded(checked: list[str]) -> None:
     bed = FakeBed(PROBLEM, drift=0.001)
     ours = [FakeSubject("ours", 1.5e-3, hot=1.1)]
     theirs = [FakeSubject("#0 theirs", 1.6e-3, hot=1.2)]
-    found = duel(bed, ours, theirs, Plan(burst=3, sustained=2), seed=1)  # type: ignore[arg-type]
+    found = duel(bed, ours, [lambda: theirs], Plan(burst=3, sustained=2), seed=1)  # type: ignore[arg-type]
     assert checked[:2] == ["ours", "#0 theirs"]
     assert checked[2:] == ["ours"]  # once more afterwards
     blocks = [name for kind, name in bed.log if kind == "burst"][-6:]
@@ -103,8 +105,8 @@ def test_nothing_wrong_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "verify", verify)
     bed = FakeBed(PROBLEM)
     wrong, right = FakeSubject("wrong", 1e-4), FakeSubject("right", 1e-3)
-    found = duel(bed, [wrong, right], [FakeSubject("refuses", 1e-4),  # type: ignore[arg-type]
-                                       FakeSubject("theirs", 1e-3)], Plan(1, 0), seed=1)
+    theirs = [FakeSubject("refuses", 1e-4), FakeSubject("theirs", 1e-3)]
+    found = duel(bed, [wrong, right], [lambda: theirs], Plan(1, 0), seed=1)  # type: ignore[arg-type]
     assert {name for _, name in bed.log} == {"right", "theirs"}
     assert found["burst"]["ours"]["subject"] == "right"
     assert [bool(check["problem"]) for check in found["checks"]] == [True, False, True, False]
@@ -135,6 +137,40 @@ def test_pairs_in_another_state_of_the_chip_do_not_count() -> None:
     assert steady({"ours": [block(1)], "baseline": [block(1, hot)]}) == [0]
 
 
+def test_another_baseline_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody of the first offer is right, or it cannot be made: the next one, and why."""
+    def verify(arena: Any, subject: Any, seed: int) -> Check:
+        wrong = "9 of 64 samples are wrong" if subject.name == "scaled" else ""
+        return Check(subject.name, 0.0, 1e-3, 64, 0, None, wrong)
+
+    def refuse() -> Any:
+        raise Refused("cublasLtMatmulAlgoGetHeuristic", "not supported (status 15)")
+
+    monkeypatch.setattr(module, "verify", verify)
+    bare = FakeSubject("#0 bare", 1e-3, facts={"kind": "cublasLt", "rank": 0, "scales": PLAIN})
+    for first, why in ((lambda: [FakeSubject("scaled", 1e-4)], "9 of 64 samples are wrong"),
+                       (refuse, "not supported (status 15)")):
+        bed = FakeBed(Problem(4096, 4096, 4096, "e4m3", promote=True, scaled=True))
+        found = duel(bed, [FakeSubject("ours", 1e-3)],  # type: ignore[arg-type]
+                     [first, lambda: [bare]], Plan(1, 0), seed=1)  # type: ignore[list-item]
+        assert why in found["baseline_instead"]
+        assert found["burst"]["baseline"]["subject"] == "#0 bare"
+        (cells,) = rows_of([{"row": {"title": "x"}, **found}])
+        assert cells[3].endswith("(#0, without scales)")
+    with pytest.raises(Refused):
+        duel(bed, [FakeSubject("ours", 1e-3)], [refuse], Plan(1, 0), seed=1)  # type: ignore[arg-type]
+
+
+def test_a_lost_device_has_no_other_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost() -> Any:
+        raise DriverError("cuStreamQuery", "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal access")
+
+    monkeypatch.setattr(module, "verify", trusted)
+    with pytest.raises(DriverError):
+        duel(FakeBed(PROBLEM), [FakeSubject("ours", 1e-3)],  # type: ignore[arg-type]
+             [lost, list], Plan(1, 0), seed=1)
+
+
 @pytest.mark.usefixtures("checked")
 def test_alone_there_is_no_ratio() -> None:
     bed = FakeBed(PROBLEM)
@@ -158,12 +194,37 @@ def test_few_rows_are_measured_by_bytes() -> None:
 
 
 @pytest.mark.usefixtures("checked")
+def test_few_rows_under_load() -> None:
+    """Both regimes, whatever M is; their energy is of bytes, 700 W at 4 TB/s."""
+    bed = FakeBed(Problem(1, 8192, 8192))
+    seconds = bed.arena.problem.bytes / 4e12
+    found = duel(bed, [FakeSubject("ours", seconds)],  # type: ignore[arg-type]
+                 [lambda: [FakeSubject("theirs", seconds * 1.25)]],  # type: ignore[list-item]
+                 Plan(1, 2), seed=1)
+    burst, sustained = rows_of([{"row": {"title": "x"}, **found}])
+    assert (burst[1], sustained[1]) == ("burst", "sustained")
+    assert burst[7] == "- / -"
+    assert sustained[7] == "0.175 J/GB / 0.219 J/GB"
+    launches = found["sustained"]["ours"]["blocks"][0]["launches"]
+    assert launches * seconds == pytest.approx(SUSTAINED.graph, rel=0.01)
+
+
+def test_a_record_says_what_its_regimes_are() -> None:
+    said = Plan(burst=4, sustained=0).described()
+    assert said["burst"] == {
+        "pairs": 4, "shows": BURST.shows, "rest_seconds": 0.3, "lead_seconds": 0.0,
+        "work_seconds": 0.003, "graph_seconds": 0.003, "warm_seconds": 0.0}
+    assert said["sustained"]["left_out"] == "no pairs were asked for"
+    assert Plan().described()["sustained"]["work_seconds"] == 1.5
+
+
+@pytest.mark.usefixtures("checked")
 def test_records_become_tables(tmp_path: Path) -> None:
     """What the table says is in the record; a row that failed says why."""
     bed = FakeBed(PROBLEM)
     theirs = FakeSubject("#3 cublasLt", 1.6e-3, facts={"kind": "cublasLt", "rank": 3})
     good = {"row": {"title": "BF16 8192^3"},
-            **duel(bed, [FakeSubject("ours", 1.5e-3)], [theirs],  # type: ignore[arg-type]
+            **duel(bed, [FakeSubject("ours", 1.5e-3)], [lambda: [theirs]],  # type: ignore[arg-type]
                    Plan(3, 2), seed=1)}
     bad = {"row": {"title": "TF32"}, "problem": "no such kernel\n  legal: another"}
     save({"rows": [good, bad], "seed": 1}, tmp_path / "record.json")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from mmalab import formats
 from mmalab.bench.problem import Problem, poison, pool, width
+from mmalab.bench.scales import Scales, draw
 from mmalab.device.driver import call
 from mmalab.device.gpu import Gpu
 
@@ -36,11 +37,13 @@ def rotation(problem: Problem, l2: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OperandSet:
-    """Device addresses of one A, B and C."""
+    """Device addresses of one A, B and C, and of the scales of blocks where there are any."""
 
     a: int
     b: int
     c: int
+    a_scales: int = 0
+    b_scales: int = 0
 
 
 class Arena:
@@ -59,8 +62,15 @@ class Arena:
         self._held: list[int] = []
         count = rotation(problem, self.l2) if sets is None else sets
         sizes = problem.operand_bytes
+        rng = np.random.default_rng(seed)
+        #: The scales of each set, on the host too.
+        self.scales: list[Scales] = [draw(problem.m, problem.n, problem.k, rng)
+                                     for _ in range(count)] if problem.scaled else []
         self.sets = [OperandSet(*(self.allocate(size) for size in sizes)) for _ in range(count)]
-        self._fill(np.random.default_rng(seed))
+        if self.scales:
+            self.sets = [replace(each, a_scales=self.upload(of_a), b_scales=self.upload(of_b))
+                         for each, (of_a, of_b) in zip(self.sets, self.scales, strict=True)]
+        self._fill(rng)
 
     def allocate(self, size: int) -> int:
         """Device memory that is freed with the arena.

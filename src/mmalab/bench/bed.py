@@ -9,7 +9,9 @@ latency is inside. A graph holds as many launches as fill its time, each on the 
 operands, so launching costs the same for every contestant. Two regimes:
 
 - *burst*: 300 ms of rest, then about 3 ms of work: what a cool chip does, near its highest clock;
-- *sustained*: blocks of 1.5 s without rest, behind a lead-in: what the power cap leaves.
+- *sustained*: blocks of 1.5 s without rest, behind a lead-in: what the power cap leaves. A product
+  of few rows reads more than it multiplies and may stay below the cap; then it is what memory
+  delivers for so long, at some 50,000 launches a block.
 """
 
 from __future__ import annotations
@@ -50,10 +52,17 @@ class Regime:
     graph: float
     #: Whether to warm the chip up with this many seconds before the first block.
     warm: float = 0.0
+    #: What it shows, in a record's words.
+    shows: str = ""
 
 
-BURST = Regime("burst", rest=0.3, lead=0.0, work=0.003, graph=0.003)
-SUSTAINED = Regime("sustained", rest=0.0, lead=0.1, work=1.5, graph=0.02, warm=0.8)
+BURST = Regime("burst", rest=0.3, lead=0.0, work=0.003, graph=0.003,
+               shows="launches back to back for some milliseconds on a rested chip")
+SUSTAINED = Regime("sustained", rest=0.0, lead=0.1, work=1.5, graph=0.02, warm=0.8,
+                   shows="launches back to back without rest: what the power cap leaves of a "
+                         "product of many rows; of one that reads more than it multiplies, what "
+                         "memory delivers for as long, its clock and power (the reasons say "
+                         "whether anything slowed the chip down)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,22 +5,26 @@ it is asked for ``C^T = B A^T``: its first operand is our B, transposed, its sec
 
     C[M,N] = A[M,K] B[N,K]^T        cublasLt: D(N x M) = op_T(B: K x N) op_N(A: K x M)
 
-which is the TN form that its fastest kernels want. The library is found by cuda-pathfinder, in the
-wheel ``nvidia-cublas`` or in a toolkit; the header beside it gives names to the numbers of tiles,
-stages and clusters.
+which is the TN form that its fastest kernels want. Of a product with scales of blocks it is asked
+for the same product with the same scales (its release 12.9 and later has them on Hopper), or, where
+it has none, for the product without: the subject's facts say which.
+
+The library is found by cuda-pathfinder, in the wheel ``nvidia-cublas`` or in a toolkit; the header
+beside it gives names to the numbers of tiles, stages and clusters.
 """
 
 from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from mmalab.bench.arena import Arena
 from mmalab.bench.problem import Problem
+from mmalab.bench.scales import BLOCKS, PLAIN, for_cublaslt
 from mmalab.bench.subject import Refused
 from mmalab.device.driver import gpu_library
 from mmalab.device.gpu import Gpu
@@ -40,6 +44,9 @@ _COMPUTE = {("bf16", "f32"): 68, ("f16", "f32"): 68, ("tf32", "f32"): 77, ("e4m3
 _SCALE = {68: 0, 77: 0, 64: 2, 72: 10}
 #: Attributes: of a description, a preference, an algorithm.
 _TRANSA, _TRANSB, _FAST_ACCUM, _MAX_WORKSPACE = 3, 4, 25, 1
+#: Attributes of a description: where the scales of the first and the second operand lie, and how
+#: they belong to it; and the modes of one for 128 values of a row, and for 128 x 128.
+_SCALE_AT, _SCALE_MODE, _ROW_128, _BLOCK_128 = (17, 18), (31, 32), 4, 5
 _CONFIG = {"id": 0, "tile": 1, "split_k": 2, "reduction": 3, "swizzling": 4, "custom": 5,
            "stages": 6, "inner": 7, "cluster": 8}
 #: Attributes of two bytes; all others have four.
@@ -101,8 +108,8 @@ class CublasLt:
 
     # --- descriptions -------------------------------------------------------------------------
 
-    def describe(self, problem: Problem) -> _Description:
-        """The descriptions of one product.
+    def describe(self, problem: Problem, *, scaled: bool = False) -> _Description:
+        """The descriptions of one product, with scales of blocks if `scaled`.
 
         Raises:
             UsageError: types that the library has no name for.
@@ -113,7 +120,7 @@ class CublasLt:
             raise UsageError(f"{problem.title} accumulated in {problem.accumulate}",
                              "is nothing that cublasLt computes",
                              legal=[f"{a} in {b}" for a, b in _COMPUTE], where=_WHERE)
-        return _Description(self, problem, compute)
+        return _Description(self, problem, compute, scaled=scaled)
 
     def algorithms(self, description: _Description) -> list[Algorithm]:
         """All that the heuristics offer within the workspace, best guess first."""
@@ -141,6 +148,13 @@ class CublasLt:
             config[key] = self._names.get(key, {}).get(value.value, value.value)
         return config | {"workspace": found.workspace, "waves": round(found.waves, 3)}
 
+    def scale(self, description: _Description, of_a: int, of_b: int) -> None:
+        """Say at which device addresses the scales of A and B lie, as cublasLt reads them."""
+        for attribute, place in zip(_SCALE_AT, (of_b, of_a), strict=True):
+            value = ctypes.c_void_p(place)
+            self.call("cublasLtMatmulDescSetAttribute", description.product, attribute,
+                      ctypes.byref(value), ctypes.sizeof(value))
+
     def multiply(self, description: _Description, a: int, b: int, c: int, algorithm: Algorithm,
                  workspace: int, stream: int) -> None:
         """Enqueue one product of the operands at three device addresses.
@@ -159,7 +173,8 @@ class CublasLt:
 class _Description:
     """Handles of one product: how to multiply, and the three matrices."""
 
-    def __init__(self, library: CublasLt, problem: Problem, compute: int) -> None:
+    def __init__(self, library: CublasLt, problem: Problem, compute: int, *,
+                 scaled: bool = False) -> None:
         p, scale = problem, _SCALE[compute]
         self.product = ctypes.c_void_p()
         library.call("cublasLtMatmulDescCreate", ctypes.byref(self.product), compute, scale)
@@ -167,6 +182,11 @@ class _Description:
                                  (_TRANSB, ctypes.c_int32(0)),
                                  (_FAST_ACCUM, ctypes.c_int8(not p.promote))):
             if attribute != _FAST_ACCUM or p.dtype in ("e4m3", "e5m2"):
+                library.call("cublasLtMatmulDescSetAttribute", self.product, attribute,
+                             ctypes.byref(value), ctypes.sizeof(value))
+        for attribute, mode in zip(_SCALE_MODE, (_BLOCK_128, _ROW_128), strict=True):
+            if scaled:  # its first operand is our B
+                value = ctypes.c_int32(mode)
                 library.call("cublasLtMatmulDescSetAttribute", self.product, attribute,
                              ctypes.byref(value), ctypes.sizeof(value))
         self.first = self._matrix(library, p.dtype_b, p.k, p.n, p.ldb)
@@ -189,33 +209,50 @@ class CublasSubject:
     """One algorithm over the sets of operands of an arena."""
 
     def __init__(self, library: CublasLt, arena: Arena, description: _Description,
-                 algorithm: Algorithm, workspace: int) -> None:
+                 algorithm: Algorithm, workspace: int, scales: Sequence[tuple[int, int]] = (),
+                 ) -> None:
+        self._scales = scales
         self._library, self._arena, self._description = library, arena, description
         self.algorithm, self._workspace = algorithm, workspace
         self._stream = int(arena.gpu.stream.handle)
-        self.name = f"#{algorithm.rank} {algorithm.name}"
+        bare = arena.problem.scaled and not scales
+        self.name = f"#{algorithm.rank} {algorithm.name}" + (" without scales" if bare else "")
         self.facts: Mapping[str, Any] = {
             "kind": "cublasLt", "version": library.version, "rank": algorithm.rank,
-            **algorithm.config}
+            **algorithm.config,
+            **({"scales": PLAIN if bare else BLOCKS} if arena.problem.scaled else {})}
 
     def enqueue(self, at: int) -> None:
         """One product of operand set `at`."""
         each = self._arena.sets[at]
+        if self._scales:
+            self._library.scale(self._description, *self._scales[at])
         self._library.multiply(self._description, each.a, each.b, each.c, self.algorithm,
                                self._workspace, self._stream)
 
     @classmethod
-    def all(cls, gpu: Gpu, arena: Arena) -> list[CublasSubject]:
+    def all(cls, gpu: Gpu, arena: Arena, *, scaled: bool = False) -> list[CublasSubject]:
         """A subject for every algorithm that the heuristics offer for the arena's problem.
 
+        Args:
+            gpu: the device.
+            arena: whose operands.
+            scaled: with the scales of blocks that the arena holds; else without any.
+
         Raises:
-            ToolError: no library, or it has none for this problem.
+            ToolError: no library, or it has none for this problem (or no scales of blocks).
         """
         gpu.enter()
         library = open_cublaslt()
-        description = library.describe(arena.problem)
+        description = library.describe(arena.problem, scaled=scaled)
+        scales: list[tuple[int, int]] = []
+        for each in arena.scales if scaled else ():
+            of_a, of_b = (arena.upload(part) for part in for_cublaslt(*each))
+            scales.append((of_a, of_b))
+        if scales:  # the heuristics may look at them
+            library.scale(description, *scales[0])
         workspace = arena.allocate(WORKSPACE)
-        found = [cls(library, arena, description, algorithm, workspace)
+        found = [cls(library, arena, description, algorithm, workspace, scales)
                  for algorithm in library.algorithms(description)]
         if not found:
             raise ToolError(f"{arena.problem.title}", "cublasLt has no algorithm for it",

@@ -26,13 +26,17 @@ from mmalab.bench.statistics import order, ratio
 from mmalab.bench.subject import KernelSubject, Refused, Subject, problem_of
 from mmalab.bench.summary import steady, summary
 from mmalab.bench.verify import Check, verify
+from mmalab.device.driver import DriverError, Hung
 from mmalab.device.gpu import Gpu, open_gpu
 from mmalab.device.launch import code_target
 from mmalab.errors import MmalabError, ToolError, UsageError
 from mmalab.ptx.kernel import Kernel
 from mmalab.toolchain import assemble, tools
 
-__all__ = ["Plan", "duel", "measure"]
+__all__ = ["Offer", "Plan", "duel", "measure"]
+
+#: Makes contestants, when it is their turn.
+Offer = Callable[[], Sequence[Subject]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,17 @@ class Plan:
         return [(regime, pairs) for regime, pairs in ((BURST, self.burst),
                                                       (SUSTAINED, self.sustained)) if pairs]
 
+    def described(self) -> dict[str, Any]:
+        """Each regime in words of its record: its pairs, seconds of rest, lead-in, work and of one
+        graph, what it shows; one that is left out says so."""
+        found: dict[str, Any] = {}
+        for regime, pairs in ((BURST, self.burst), (SUSTAINED, self.sustained)):
+            found[regime.name] = {"pairs": pairs, "shows": regime.shows} | (
+                {f"{key}_seconds": getattr(regime, key)
+                 for key in ("rest", "lead", "work", "graph", "warm")} if pairs
+                else {"left_out": "no pairs were asked for"})
+        return found
+
 
 def measure(row: Row, gpu: int = 0, plan: Plan | None = None) -> dict[str, Any]:
     """One row on one GPU, as the plain data of its record; a failure is told under "problem".
@@ -59,7 +74,8 @@ def measure(row: Row, gpu: int = 0, plan: Plan | None = None) -> dict[str, Any]:
     device = open_gpu(gpu)
     device.enter()
     seed = plan.seed if plan.seed is not None else secrets.randbits(32)
-    record: dict[str, Any] = {"row": asdict(row), "seed": seed, "gpu": gpu, "seconds": {}}
+    record: dict[str, Any] = {"row": asdict(row), "seed": seed, "gpu": gpu, "seconds": {},
+                              "regimes": plan.described()}
     watch = _Watch(record["seconds"])
     try:
         kernels, record["refused"] = _made(row, device.chip)
@@ -71,9 +87,9 @@ def measure(row: Row, gpu: int = 0, plan: Plan | None = None) -> dict[str, Any]:
             record["sets"], record["sms"] = len(operands.sets), table.sms
             ours = [KernelSubject(kernel, operands, f"{kernel.name} [{at}]")
                     for at, kernel in kernels]
-            theirs = _baseline(row, device, operands)
+            offers = _baselines(row, device, operands)
             watch("load")
-            record |= duel(table, ours, theirs, plan, seed, watch)
+            record |= duel(table, ours, offers, plan, seed, watch)
             record["meter"] = table.meter.problem
     except MmalabError as failed:
         record["problem"] = str(failed)
@@ -125,18 +141,29 @@ def _made(row: Row, chip: str) -> tuple[list[tuple[int, Kernel]], dict[int, str]
     return sorted(made.items()), refused
 
 
-def _baseline(row: Row, device: Gpu, operands: Arena) -> Sequence[Subject]:
+def _baselines(row: Row, device: Gpu, operands: Arena) -> Sequence[Offer]:
+    """Who may be the baseline: the first offer of which somebody is right."""
     if row.baseline == "none":
         return []
     if row.baseline == "cublasLt":
-        return CublasSubject.all(device, operands)
+        plain = partial(CublasSubject.all, device, operands)
+        return [partial(plain, scaled=True), plain] if operands.problem.scaled else [plain]
     kernel = make_kernel(row.baseline, row.m, row.n, row.k, row.baseline_arguments or {})
-    return [KernelSubject(kernel, operands, f"baseline {kernel.name}")]
+    return [lambda: [KernelSubject(kernel, operands, f"baseline {kernel.name}")]]
 
 
-def duel(table: Bed, ours: Sequence[Subject], theirs: Sequence[Subject], plan: Plan, seed: int,
+def duel(table: Bed, ours: Sequence[Subject], offers: Sequence[Offer], plan: Plan, seed: int,
          watch: Callable[[str], None] | None = None) -> dict[str, Any]:
     """Check, select and time; the results by regime as plain data.
+
+    Args:
+        table: where they run.
+        ours: our candidates.
+        offers: who may be the baseline; a later offer stands in where nobody of the one before is
+            right, and the record says why (``baseline_instead``). None: we run alone.
+        plan: how much is measured.
+        seed: of the samples that are checked.
+        watch: told after each part.
 
     Raises:
         ToolError: nobody of a side is right.
@@ -144,9 +171,9 @@ def duel(table: Bed, ours: Sequence[Subject], theirs: Sequence[Subject], plan: P
     regimes, watch = plan.regimes(), watch or _Watch({})
     record: dict[str, Any] = {"checks": []}
     sides: dict[str, Selection[Subject]] = {}
-    for side, subjects in (("ours", ours), ("baseline", theirs)):
-        if subjects:
-            right = _right(table, subjects, seed, record["checks"])
+    for side, choices in (("ours", [lambda: ours]), ("baseline", offers)):
+        if choices:
+            right = _first_right(table, choices, seed, record)
             watch(f"check {side}")
             sides[side] = select(table, right, [regime for regime, _ in regimes])
             record[f"{side}_candidates"] = sides[side].rows
@@ -163,6 +190,23 @@ def duel(table: Bed, ours: Sequence[Subject], theirs: Sequence[Subject], plan: P
             raise ToolError(check["subject"], "was right before it was timed, and is wrong now: "
                             + check["problem"], where="mmalab.bench.verify")
     return record
+
+
+def _first_right(table: Bed, offers: Sequence[Offer], seed: int,
+                 record: dict[str, Any]) -> list[Subject]:
+    """The right ones of the first offer that has any.
+
+    Raises:
+        ToolError: none has.
+    """
+    for offer in offers[:-1]:
+        try:
+            return _right(table, offer(), seed, record["checks"])
+        except (DriverError, Hung):
+            raise  # the device is lost
+        except ToolError as failed:
+            record["baseline_instead"] = str(failed)
+    return _right(table, offers[-1](), seed, record["checks"])
 
 
 def _right(table: Bed, subjects: Sequence[Subject], seed: int,

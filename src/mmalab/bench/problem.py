@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab import formats
+from mmalab.bench.scales import BLOCK, shapes
 from mmalab.errors import UsageError
 
 __all__ = ["OPERANDS", "POOL", "Problem", "poison", "pool", "width"]
@@ -31,6 +32,7 @@ OPERANDS = {
     "bf16": ("f32", "bf16"), "f16": ("f32", "f16"), "tf32": ("f32", "f32"),
     "e4m3": ("f32", "bf16"), "e5m2": ("f32", "bf16"), "s8": ("s32", "s32"),
 }
+_EIGHT_BITS = ("e4m3", "e5m2")
 #: What an output cannot be: NaN, or an integer beyond every sum of 2^16 products.
 _POISON_S32 = 0x7FFFDEAD
 
@@ -49,6 +51,8 @@ class Problem:
     out: str = ""
     #: FP8 only: partial sums are added in FP32 every so many values of K; 0 is one chain.
     promote: bool = False
+    #: FP8 only: partial sums are multiplied by FP32 scales of blocks (:mod:`mmalab.bench.scales`).
+    scaled: bool = False
     lda: int = 0
     ldb: int = 0
     ldc: int = 0
@@ -70,6 +74,10 @@ class Problem:
                 raise UsageError(f"{name} {getattr(self, name)}", "rows would overlap",
                                  legal=f"{least} or more", where=_WHERE)
 
+        if self.scaled and (self.dtype not in _EIGHT_BITS or self.k % BLOCK):
+            raise UsageError(f"scaled {self.dtype}, k={self.k}", "scales belong to 128 values of K",
+                             legal="e4m3 or e5m2, k a multiple of 128", where=_WHERE)
+
     @property
     def flops(self) -> int:
         """Operations: products and sums apart."""
@@ -77,9 +85,14 @@ class Problem:
 
     @property
     def bytes(self) -> int:
-        """The fewest bytes that cross device memory: A, B and C once."""
-        a, b, c = self.operand_bytes
-        return a + b + c
+        """The fewest bytes that cross device memory: A, B, their scales and C once."""
+        return sum(self.operand_bytes) + self.scale_bytes
+
+    @property
+    def scale_bytes(self) -> int:
+        """Bytes of the scales of blocks; 0 where there are none."""
+        counts = shapes(self.m, self.n, self.k) if self.scaled else ()
+        return 4 * sum(rows * columns for rows, columns in counts)
 
     @property
     def operand_bytes(self) -> tuple[int, int, int]:
@@ -90,7 +103,8 @@ class Problem:
     @property
     def title(self) -> str:
         """``bf16 8192x8192x8192``."""
-        how = " promoted" if self.promote else " fast" if self.dtype in ("e4m3", "e5m2") else ""
+        how = (" scaled" if self.scaled else " promoted" if self.promote
+               else " fast" if self.dtype in _EIGHT_BITS else "")
         types = self.dtype if self.dtype == self.dtype_b else f"{self.dtype}*{self.dtype_b}"
         return f"{types}{how} {self.m}x{self.n}x{self.k}"
 

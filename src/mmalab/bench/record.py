@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import mmalab
+from mmalab.bench.scales import PLAIN
 from mmalab.device import info
 
 __all__ = ["candidates_of", "describe", "markdown", "rows_of", "save"]
@@ -94,7 +95,7 @@ def _cells(found: Mapping[str, Any]) -> tuple[str, ...]:
         _ratio(found.get("ratio")),
         *(" / ".join(show(side) for side in sides) for show in (
             lambda side: _figure(side["mhz"], "{:.0f}"), _shares,
-            lambda side: _figure(side["joules_per_tflop"], "{:.3f}"))))
+            _energy)))
 
 
 def _shares(side: Mapping[str, Any]) -> str:
@@ -107,12 +108,22 @@ def _shares(side: Mapping[str, Any]) -> str:
     return text if own is None else f"{text} ({own:.1%} of mma.sync)"
 
 
+def _energy(side: Mapping[str, Any]) -> str:
+    """J/TFLOP, and J/GB where the product is a matter of bytes."""
+    if _of_bytes(side) and side.get("joules_per_gb") is not None:
+        return f"{side['joules_per_gb']:.3f} J/GB"
+    return _figure(side["joules_per_tflop"], "{:.3f}")
+
+
 def _rate(side: Mapping[str, Any]) -> str:
     """TFLOP/s, and TB/s where the product is a matter of bytes."""
     text = (f"{side['seconds'] * 1e6:.1f} us, {side['bandwidth']:.2f} TB/s" if _of_bytes(side)
             else f"{side['tflops']:.0f} TFLOP/s")
     kernel = side["facts"].get("kind")
-    return text if kernel != "cublasLt" else f"{text} (#{side['facts']['rank']})"
+    if kernel != "cublasLt":
+        return text
+    bare = ", without scales" if side["facts"].get("scales") == PLAIN else ""
+    return f"{text} (#{side['facts']['rank']}{bare})"
 
 
 def _of_bytes(side: Mapping[str, Any]) -> bool:

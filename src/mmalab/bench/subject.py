@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from mmalab import formats
 from mmalab.bench.arena import Arena, OperandSet
 from mmalab.bench.problem import Problem
+from mmalab.bench.scales import BLOCKS
 from mmalab.device.launch import load
 from mmalab.device.tensor_maps import at_address
 from mmalab.errors import ToolError, UsageError
@@ -58,9 +59,11 @@ def problem_of(kernel: Kernel) -> Problem:
         UsageError: it is no product of ``a``, ``b`` and ``c`` (M x K, N x K, M x N).
     """
     params = {param.name: param for param in kernel.params}
-    if set(params) != {"a", "b", "c"}:
+    scaled = {"a_scales", "b_scales"} <= set(params)
+    if set(params) - ({"a_scales", "b_scales"} if scaled else set()) != {"a", "b", "c"}:
         raise UsageError(f"kernel {kernel.name}", f"takes {', '.join(params)}, not a, b and c",
-                         legal="a kernel whose gemm() is C = A x B^T", where="mmalab.bench")
+                         legal="a kernel whose gemm() is C = A x B^T, with scales of blocks or "
+                         "without", where="mmalab.bench")
     a, b, c = (params[name] for name in "abc")
     (m, k), (n, other) = a.shape, b.shape
     if (k, c.shape) != (other, (m, n)):
@@ -69,7 +72,7 @@ def problem_of(kernel: Kernel) -> Problem:
                          where="mmalab.bench")
     accumulate = str(kernel.facts.get("accumulate") or kernel.facts["unit"].rpartition(".")[2])
     return Problem(m, n, k, a.dtype, b.dtype, accumulate, c.dtype,
-                   promote=bool(kernel.facts.get("promote_every")))
+                   promote=bool(kernel.facts.get("promote_every")), scaled=scaled)
 
 
 class KernelSubject:
@@ -87,7 +90,8 @@ class KernelSubject:
             "target": self._loaded.target, "grid": kernel.grid, "block": kernel.block,
             "cluster": kernel.cluster, "dynamic_shared": kernel.dynamic_shared,
             **{key: kernel.facts[key] for key in ("instruction", "unit", "tile", "stages",
-                                                  "promote_every") if key in kernel.facts}}
+                                                  "promote_every") if key in kernel.facts},
+            **({"scales": BLOCKS} if arena.problem.scaled else {})}
 
     def _bind(self, arena: Arena, each: OperandSet) -> bytes:
         held = _Standing(arena)

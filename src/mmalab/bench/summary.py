@@ -36,7 +36,7 @@ def summary(problem: Problem, chip: str, sms: int, kernels: Sequence[str],
     ``share`` is of the tensor peak at the clock that the SMs counted, ``class_share`` of what the
     subject's class of instructions reaches there at most (None: the peak), ``bandwidth`` counts A,
     B and C once, and ``read_share`` is its share of what `device`'s memory delivers to kernels that
-    only read; ``joules_per_tflop`` is mean power over rate.
+    only read; ``joules_per_tflop`` is mean power over rate, ``joules_per_gb`` over bandwidth.
     """
     seconds = median([block.seconds for block in blocks])
     rate = problem.flops / seconds / 1e12
@@ -52,6 +52,7 @@ def summary(problem: Problem, chip: str, sms: int, kernels: Sequence[str],
         "nvml_mhz": _median(blocks, lambda block: block.reading.nvml_mhz), "watts": watts,
         "share": _share(rate, sms, peak, mhz), "class_share": _share(rate, sms, ceiling, mhz),
         "joules_per_tflop": None if watts is None else watts / rate,
+        "joules_per_gb": None if watts is None else watts / bandwidth / 1e3,
         "reasons": sorted({reason for block in blocks for reason in block.reading.reasons}),
     }
 

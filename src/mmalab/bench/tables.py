@@ -41,18 +41,26 @@ _LENT_WORDS = tuple({"tile": (128, 256), "stages": 4, "cluster": cluster, "overl
 _HALVES = ({"tile": (128, 256), "stages": 4, "cluster": (2, 1), "part": 128, **_LINE},
            {"tile": (128, 192), "stages": 5, "cluster": (2, 1), "part": 96, "parts": 2, **_LINE},
            {"tile": (128, 192), "stages": 5, "cluster": (2, 1), **_LINE})
+#: The same where blocks of 128 values have scales.
+_BLOCKS = ({"tile": (128, 128), "stages": 6, "cluster": (2, 1), **_LINE},
+           {"tile": (256, 128), "stages": 4, "cluster": (1, 2), **_LINE},
+           {"tile": (128, 256), "stages": 4, "part": 128, **_LINE})
 #: The same for short K.
 _SWIFT = ({"tile": (128, 192), "stages": 5, "cluster": (2, 1), "schedule": "pingpong",
            "band": 4096, "store": "staged", "panels": 1, **_LINE},)
 
 #: What an SM is given with mma.sync: the article's pipeline; blocks that fill an SM, by cp.async
-#: and by TMA; tiles dealt out evenly, their sums stored under more or fewer k-steps.
+#: and by TMA; the latter with tiles dealt out evenly, C stored from registers or through the ring,
+#: under more or fewer k-steps.
+_FED = {"copy": "tma", "tile": (256, 128), "stages": 4}
 _MMA_CHOICES: tuple[dict[str, Any], ...] = (
     {"stages": 4},
     {"tile": (256, 128), "stages": 4, "span": 128},
-    *({"copy": "tma", "tile": (256, 128), "stages": 4, "drain": drain} for drain in (2, 4)),
-    *({"copy": "tma", "tile": (256, 128), "stages": 4, "waves": "even", "drain": drain}
-      for drain in (1, 2, 3, 4)),
+    {**_FED, "drain": 2},
+    {**_FED, "waves": "even", "drain": 2},
+    *({**_FED, "store": "ring", "waves": waves, "drain": drain, "overlap": overlap}
+      for waves in ("whole", "even") for drain in (1, 2, 3)
+      for overlap in (("none", "launch") if drain == 2 else ("none",))),
 )
 
 #: Rows of any pitch: the kernel's own choice, lines of B shifted behind TMA and A loaded; lines of
@@ -110,6 +118,9 @@ TABLES: dict[str, tuple[Row, ...]] = {
                    *_also({**_E4M3, "promote_every": 128}, *_HALVES)),
             *_rows("E4M3, promoted every 64,", _square(8192), _WGMMA,
                    {**_E4M3, "promote_every": 64})),
+    "scaled": _rows("E4M3, scales of 1 x 128 and 128 x 128,", {
+        **_SQUARES, "DeepSeek-V3, expert gate and up": _MODELS["DeepSeek-V3, expert gate and up"]},
+        _WGMMA, *_also({**_E4M3, "scaled": True}, *_BLOCKS)),
     "int8": _rows("S8 to S32", _SQUARES, _WGMMA, *_also(
         {"dtype": "s8"}, *_LARGE, *_LENT_WORDS,
         *({"tile": (128, 192), "stages": 5, "cluster": (2, 1), "schedule": "pingpong",

@@ -11,6 +11,7 @@ type, and for the sums four times what the unit shows on an H200 at K = 4096, gr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from mmalab.bench.arena import Arena
 from mmalab.bench.problem import Problem, poison
+from mmalab.bench.scales import BLOCK, PLAIN, scaled_product
 from mmalab.bench.subject import KernelSubject, Subject
 from mmalab.errors import ToolError
 from mmalab.kernels.arguments import words_of
@@ -106,9 +108,11 @@ def _look(arena: Arena, subject: Subject, problem: Problem, at: int,
     whole = arena.result(at)
     unwritten = int((words_of(whole) == poison(problem.out)[0]).sum())
     got = whole[np.ix_(rows, columns)]
-    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    scales = _scales(arena, subject, at, rows, columns)
+    wide = a.astype(np.float64), b.astype(np.float64)
+    exact = scaled_product(*wide, *scales) if scales else wide[0] @ wide[1].T
     rms, limit, problem_ = compare(problem, got.astype(np.float64), exact)
-    equal = _bits(subject, a, b, got)
+    equal = _bits(subject, a, b, scales, got)
     if unwritten:
         problem_ = f"{unwritten} of {whole.size} outputs were never written"
     elif not problem_ and equal is False:
@@ -121,12 +125,22 @@ def _some(rng: np.random.Generator, size: int) -> list[int]:
     return sorted({0, size - 1, *map(int, rng.integers(0, size, min(size, _SAMPLES - 2)))})
 
 
-def _bits(subject: Subject, a: NDArray[Any], b: NDArray[Any], got: NDArray[Any]) -> bool | None:
+def _scales(arena: Arena, subject: Subject, at: int, rows: list[int],
+            columns: list[int]) -> tuple[NDArray[np.float32], ...]:
+    """The scales of the rows and of the columns, each its own; none where the subject has none."""
+    if not arena.problem.scaled or subject.facts.get("scales") == PLAIN:
+        return ()
+    of_a, of_b = arena.scales[at]
+    return of_a[rows], of_b[np.array(columns) // BLOCK]
+
+
+def _bits(subject: Subject, a: NDArray[Any], b: NDArray[Any],
+          scales: Sequence[NDArray[np.float32]], got: NDArray[Any]) -> bool | None:
     """Compare bits where the subject is a kernel with a reference."""
     if not isinstance(subject, KernelSubject) or subject.kernel.reference is None:
         return None
     chip = str(subject.facts["target"]).rstrip("af")
-    (want,) = subject.kernel.reference([a, b, np.empty_like(got)], chip)
+    (want,) = subject.kernel.reference([a, b, *scales, np.empty_like(got)], chip)
     want = np.asarray(want)
     if want.shape != got.shape or want.dtype.itemsize != got.dtype.itemsize:
         raise ToolError(f"the reference of {subject.name}", f"gives {want.dtype}{want.shape} for "

@@ -31,7 +31,8 @@ def bench(
     size: Annotated[list[int] | None, typer.Argument(help="M N K, where no table is asked")] = None,
     *,
     tables: Annotated[list[str] | None, typer.Option(
-        "--table", help="bf16, llm, fp8, int8, tf32, unaligned, skinny, mma; repeatable")] = None,
+        "--table",
+        help="bf16, llm, fp8, scaled, int8, tf32, unaligned, skinny, mma; repeatable")] = None,
     only: Annotated[str, typer.Option(help="rows of the table whose title holds this")] = "",
     kernel: Annotated[str, typer.Option(help="family.factory of mmalab.kernels")] = (
         "sm90_wgmma.gemm"),

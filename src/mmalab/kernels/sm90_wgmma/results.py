@@ -42,16 +42,18 @@ def _chain(a: NDArray[Any], b: NDArray[Any], unit: str, problem: Problem) -> NDA
 
 
 def _scaled(args: Sequence[Any], unit: str, problem: Problem) -> NDArray[Any]:
-    """Partial sums of 128 values, each added by one fused multiply-add with its scales."""
+    """Partial sums of 128 values, each added by one fused multiply-add with its scales. Rows of A
+    and B may be some of a larger product's: then each row of B has scales of its own."""
     row = problem.recipe
     a, b = words_of(args[0]), words_of(args[1])
     of_a, of_b = (np.asarray(x, np.float32) for x in args[2:4])
-    total = np.zeros((problem.m, problem.n), np.float32)
+    if len(of_b) < len(b):
+        of_b = np.repeat(of_b, SLICE, axis=0)[: len(b)]
+    total = np.zeros((len(a), len(b)), np.float32)
     for at in range(problem.slices):
         part = slice(at * SLICE, (at + 1) * SLICE)
         (sums,) = matrix_product((a[:, part], b[:, part]), unit, family=row.unit, k=row.k)
-        columns = np.repeat(of_b[:, at], SLICE)[: problem.n]
-        total = ieee.fma32(sums, of_a[:, at, None] * columns[None, :], total)
+        total = ieee.fma32(sums, of_a[:, at, None] * of_b[None, :, at], total)
     return total
 
 
