@@ -14,11 +14,11 @@ memory and in registers, 16-bit operands in all majors, with signs, swizzles and
 `probes` are words that the ISA does not define: their differences are recorded and are no failure.
 Inputs are fresh (the seed is printed and recorded), outputs begin as 0xFF bytes.
 
-With `--vectors` the device's part is all that runs, about a minute for `--every` on 16 cores: the
-SHA-256 of each case's words is kept, and all words of the narrowest products. `--compare` makes the
-same inputs again, emulates them and writes the record; a test replays some. Without either, both
-halves run where the GPU is. `--emulate-only` needs no GPU and compares nothing. Exit code 0: all
-ran, none differs.
+With `--vectors` the device's part is all that runs (2916 kernels with `--every`), in `--workers`
+processes, of which one that faults is replaced: the SHA-256 of each case's words is kept, and all
+words of the narrowest products. `--compare` makes the same inputs again, emulates them and writes
+the record; a test replays some. Without either, both halves run where the GPU is. `--emulate-only`
+needs no GPU and compares nothing. Exit code 0: all ran, none differs.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ from numpy.typing import NDArray
 import mmalab
 from mmalab import formats, isa
 from mmalab.descriptors import WGMMA, SmemDescriptor, packed
-from mmalab.device.gpu import open_gpu
+from mmalab.device.apart import each
 from mmalab.isa.form import Form
 from mmalab.kernels.one_wgmma import one_wgmma
 from mmalab.ptx.kernel import Kernel
@@ -108,21 +107,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     start = time.monotonic()
     if options.compare:
         return _replay(options)
-    setups = _wanted(every=options.every, only=options.only)
-    if not options.emulate_only:
-        open_gpu(0)  # once, before threads share it
-    with ThreadPoolExecutor(options.threads) as pool:
-        ran = list(pool.map(partial(_run, seed=seed, on_device=not options.emulate_only),
-                            enumerate(setups)))
-    runs, measured = [run for run, _ in ran], [got for _, got in ran]
-    print(f"{len(runs)} kernels, {time.monotonic() - start:.1f} s", flush=True)
+    count = len(_wanted(every=options.every, only=options.only))
+    if not count:
+        message = f"--only {options.only!r}: no kernel is printed so"
+        raise SystemExit(message)
+    task = partial(_ran, every=options.every, only=options.only, seed=seed,
+                   device=not options.emulate_only, emulator=options.vectors is None)
+    done = each(task, count, workers=options.workers, lost=_lost)
+    seconds = time.monotonic() - start
+    print(f"{len(done)} kernels, {seconds:.1f} s", flush=True)
     if options.vectors is not None:
-        return _keep(runs, measured, seed, options, time.monotonic() - start)
-    cases = [_compare(run, got, late=time.monotonic() - start > options.budget)
-             for run, got in zip(runs, measured, strict=True)]
+        return _keep(done, seed, options, seconds)
     device = {} if options.emulate_only else mmalab.device.info(0)
-    record = _record(cases, device, time.monotonic() - start) | {"seed": seed}
-    return _written(record, options)
+    return _written(_record([case for case, _ in done], device, seconds) | {"seed": seed}, options)
 
 
 def _written(record: dict[str, Any], options: argparse.Namespace) -> int:
@@ -146,9 +143,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
                         help="every N of every type, in place of all layouts at some N")
     parser.add_argument("--seed", type=int, help="of the inputs; a fresh one if not given")
     parser.add_argument("--only", default="", help="part of what a kernel is printed as")
-    parser.add_argument("--threads", type=int, default=12, help="kernels assembled at once")
-    parser.add_argument("--budget", type=float, default=600,
-                        help="seconds after which nothing more is compared")
+    parser.add_argument("--workers", type=int, default=12, help="processes at a time")
     parser.add_argument("--emulate-only", action="store_true")
     return parser.parse_args(arguments)
 
@@ -161,6 +156,7 @@ def _key(types: tuple[str, str, str, int, str], n: int, *, sparse: bool = False)
     return f"wgmma.mma_async{word}.sync.aligned.m64n{n}k{k}.{d}.{a}.{b}{tail}"
 
 
+@lru_cache(maxsize=2)
 def _wanted(*, every: bool, only: str) -> list[Setup]:
     """One of the two sets, or the part of it that is printed with `only`."""
     return [setup for setup in (_every_form() if every else _setups()) if only in str(setup)]
@@ -366,46 +362,51 @@ def _metadata(form: Form, rng: np.random.Generator, *, any_bits: bool) -> NDArra
 
 # --- running and comparing ------------------------------------------------------------------------
 
-_Run = tuple[Setup, Kernel, list[NDArray[Any]]]
+#: What a case of the record is made of, and what the device wrote (nothing where it did not run).
+_Done = tuple[dict[str, Any], NDArray[Any] | None]
 
 
-def _run(numbered: tuple[int, Setup], *, seed: int, on_device: bool) -> tuple[_Run, Any]:
-    """A kernel with its arguments, and the output of the device, or why there is none."""
-    at, setup = numbered
-    kernel, args = setup.kernel(), _arguments(setup, np.random.default_rng([seed, at]))
-    if not on_device:
-        return (setup, kernel, args), None
-    own = [*args[:4], args[4].copy(), *args[5:]]
-    try:
-        done = mmalab.launch(kernel, own)
-    except mmalab.errors.MmalabError as failed:
-        return (setup, kernel, args), f"{type(failed).__name__}: {failed}"
-    return (setup, kernel, args), (own[4], done)
-
-
-def _compare(run: _Run, got: Any, *, late: bool) -> dict[str, Any]:
-    setup, kernel, args = run
-    case: dict[str, Any] = {"kernel": str(setup), "form": setup.key, "outputs": args[4].size}
+def _ran(number: int, *, every: bool, only: str, seed: int, device: bool, emulator: bool) -> _Done:
+    """A kernel on the device, on the emulator, or on both, which are compared."""
+    setup = _wanted(every=every, only=only)[number]
+    kernel, args = setup.kernel(), _arguments(setup, np.random.default_rng([seed, number]))
+    case: dict[str, Any] = {"kernel": str(setup), "form": setup.key, "outputs": args[4].size,
+                            "inputs": inputs_digest(args)}
     if setup.probe:
         case["probe"] = setup.probe
-    if late:
-        return case | {"problem": "not compared: the budget was used up"}
-    done = mmalab.emulate(kernel, args, sanitize=False)
-    wrong = [str(finding) for finding in done.findings if finding.severity == "error"]
-    if wrong:
-        case["findings"] = wrong
-    if got is None or isinstance(got, str):
-        return case | {"problem": got or "not run on a device"}
-    words, launch = got
-    differ = np.argwhere(words != args[4])
-    case |= {"mismatches": len(differ), "compiler": launch.compiler}
-    if len(differ):
-        at = tuple(int(x) for x in differ[0])
-        case["first"] = {"at": at, "gpu": hex(int(words[at])), "emulator": hex(int(args[4][at]))}
-        case["by_mix"] = dict(zip(MIXES, np.bincount(differ[:, 0], minlength=4).tolist(),
-                                  strict=True))
-        print(json.dumps(case), flush=True)
-    return case
+    words = None
+    if device:
+        own = [*args[:4], args[4].copy(), *args[5:]]
+        try:
+            case["compiler"] = mmalab.launch(kernel, own).compiler
+            words = own[4]
+        except mmalab.errors.MmalabError as failed:
+            case["problem"] = f"{type(failed).__name__}: {failed}"
+    if emulator:
+        run = mmalab.emulate(kernel, args, sanitize=False)
+        wrong = [str(finding) for finding in run.findings if finding.severity == "error"]
+        case |= {"findings": wrong} if wrong else {}
+        case |= {"problem": "not run on a device"} if not device else {}
+        if words is not None:
+            case |= _differences(words, args[4])
+    return case, None if emulator else words
+
+
+def _differences(theirs: NDArray[Any], ours: NDArray[Any]) -> dict[str, Any]:
+    """How many words differ, and the first of them."""
+    differ = np.argwhere(theirs != ours)
+    if not len(differ):
+        return {"mismatches": 0}
+    at = tuple(int(x) for x in differ[0])
+    return {"mismatches": len(differ),
+            "first": {"at": at, "gpu": hex(int(theirs[at])), "emulator": hex(int(ours[at]))},
+            "by_mix": dict(zip(MIXES, np.bincount(differ[:, 0], minlength=4).tolist(),
+                               strict=True))}
+
+
+def _lost(done: _Done) -> bool:
+    """Whether the process of this kernel can launch nothing more."""
+    return "fresh process" in done[0].get("problem", "")
 
 
 def digests(words: NDArray[Any]) -> NDArray[np.uint8]:
@@ -419,21 +420,15 @@ def inputs_digest(args: list[NDArray[Any]]) -> str:
     return hashlib.sha256(b"".join(a.tobytes() for a in args)).hexdigest()[:16]
 
 
-def _keep(runs: list[_Run], measured: list[Any], seed: int, options: argparse.Namespace,
-          seconds: float) -> int:
+def _keep(done: list[_Done], seed: int, options: argparse.Namespace, seconds: float) -> int:
     """Write down what the device made of all kernels; 1 where one did not run."""
-    index, whole, path = [], {}, options.vectors
-    for at, ((setup, _, args), got) in enumerate(zip(runs, measured, strict=True)):
-        row = {"kernel": str(setup), "probe": setup.probe,
-               "inputs": inputs_digest(args)}
-        if not isinstance(got, str):
-            row["compiler"] = got[1].compiler
-        if isinstance(got, str):
-            print(row["kernel"], got, flush=True)
-            row["problem"] = got
-        elif got[0].size <= WHOLE:
-            whole[str(at)] = got[0]
-        index.append(row)
+    index = [{"probe": "", **case} for case, _ in done]
+    whole = {str(at): words for at, (_, words) in enumerate(done)
+             if words is not None and words.size <= WHOLE}
+    path = options.vectors
+    for row in index:
+        if "problem" in row:
+            print(row["kernel"], row["problem"], flush=True)
     facts = {"what": "wgmma on the device: digests of what each case wrote, narrow ones whole",
              "seed": seed, "every": options.every, "only": options.only,
              "seconds": round(seconds, 1),
@@ -443,8 +438,8 @@ def _keep(runs: list[_Run], measured: list[Any], seed: int, options: argparse.Na
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(
         path, facts=np.array(json.dumps(facts)), index=np.array(json.dumps(index)),
-        digests=np.stack([np.zeros((len(MIXES), 32), np.uint8) if isinstance(got, str)
-                          else digests(got[0]) for got in measured]), **whole)
+        digests=np.stack([np.zeros((len(MIXES), 32), np.uint8) if words is None
+                          else digests(words) for _, words in done]), **whole)
     missing = sum("problem" in row for row in index)
     print(f"{len(index)} kernels kept, {len(whole)} of them whole, {missing} did not run")
     return 1 if missing else 0
@@ -491,16 +486,15 @@ def _replayed(at: int, row: dict[str, Any], setup: Setup, *, held: dict[str, NDA
     if inputs_digest(args) != row["inputs"]:
         return case | {"problem": "these are not the inputs that the device had"}
     mmalab.emulate(setup.kernel(), args, sanitize=False)
+    case["compiler"] = row.get("compiler", "ptxas 13.0")
+    if str(at) in held:
+        case |= _differences(held[str(at)], args[4])
     wrong = (digests(args[4]) != held["digests"][at]).any(axis=1)
-    case |= {"mismatches": int(wrong.sum()), "compiler": row.get("compiler", "ptxas 13.0")}
-    if wrong.any():
-        case["by_mix"] = dict(zip(MIXES, wrong.astype(int).tolist(), strict=True))
-        if str(at) in held:
-            theirs = held[str(at)]
-            differ = np.argwhere(theirs != args[4])
-            place = tuple(int(x) for x in differ[0])
-            case |= {"mismatches": len(differ), "first": {
-                "at": place, "gpu": hex(int(theirs[place])), "emulator": hex(int(args[4][place]))}}
+    if str(at) not in held or (wrong.any() and not case["mismatches"]):
+        case["mismatches"] = int(wrong.sum())
+        case |= {"by_mix": dict(zip(MIXES, wrong.astype(int).tolist(), strict=True))} if (
+            wrong.any()) else {}
+    if case["mismatches"]:
         print(json.dumps(case), flush=True)
     return case
 

@@ -41,5 +41,5 @@ def pretend(patch: pytest.MonkeyPatch, module: ModuleType,
 
     patch.setattr(mmalab, "launch", launch)
     patch.setattr(mmalab.device, "info", lambda gpu=0: INFO)
-    if hasattr(module, "open_gpu"):
-        patch.setattr(module, "open_gpu", lambda index: None)
+    if hasattr(module, "each"):
+        patch.setattr(module, "each", lambda task, count, **_: [task(at) for at in range(count)])

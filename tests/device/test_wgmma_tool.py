@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pretend import pretend, tool
 
+import mmalab
 from mmalab import isa
 
 TOOL = tool("gpu_wgmma")
@@ -49,8 +50,7 @@ def vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What a device that computes as the emulator does has written."""
     pretend(monkeypatch, TOOL)
     path = tmp_path / "every.npz"
-    assert TOOL.main(["--every", "--only", SOME, "--seed", "7", "--threads", "1",
-                      "--vectors", str(path)]) == 0
+    assert TOOL.main(["--every", "--only", SOME, "--seed", "7", "--vectors", str(path)]) == 0
     return path
 
 
@@ -80,6 +80,44 @@ def test_one_bit_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert record["cases"][0]["first"]["at"] == [2, 1, 5]
     assert record["cases"][0]["by_mix"] == {"bits": 0, "normal": 0, "ladder": 1, "cancel": 0}
     assert "mismatches" in capsys.readouterr().out
+    # both halves at once see the same
+    assert TOOL.main(["--every", "--only", SOME, "--seed", "7", "--out", str(out)]) == 1
+    both = json.loads(out.read_text())
+    assert (both["mismatches"], both["cases"][1]["first"]["at"]) == (2, [2, 1, 5])
+
+
+def test_a_wide_product_is_held_by_its_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                              ) -> None:
+    """No word of it is kept: it is known which of its cases differ."""
+    def spoil(kernel: Any, args: list[Any]) -> None:
+        args[4][[0, 3], 1, 5] ^= 1
+
+    pretend(monkeypatch, TOOL, spoil)
+    path, out = tmp_path / "wide.npz", tmp_path / "record.json"
+    TOOL.main(["--every", "--only", "m64n96k32.s32.s8.s8 A K", "--seed", "7", "--vectors",
+               str(path)])
+    assert TOOL.main(["--compare", str(path), "--out", str(out)]) == 1
+    (case,) = json.loads(out.read_text())["cases"]
+    assert (case["mismatches"], "first" in case) == (2, False)
+    assert case["by_mix"] == {"bits": 1, "normal": 0, "ladder": 0, "cancel": 1}
+
+
+def test_what_did_not_run_is_no_agreement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(kernel: Any, args: list[Any]) -> None:
+        raise mmalab.errors.ToolError("kernel x", "CUDA_ERROR_Y: a fresh process", where="z")
+
+    pretend(monkeypatch, TOOL, fails)
+    path, out = tmp_path / "none.npz", tmp_path / "record.json"
+    assert TOOL.main(["--every", "--only", SOME, "--seed", "7", "--vectors", str(path)]) == 1
+    assert TOOL.main(["--compare", str(path), "--out", str(out)]) == 1
+    record = json.loads(out.read_text())
+    assert len(record["not_compared"]) == 2
+    assert record["outputs"] == 0
+
+
+def test_no_kernel_at_all_is_an_error() -> None:
+    with pytest.raises(SystemExit, match="no kernel is printed so"):
+        TOOL.main(["--only", "nonsense", "--emulate-only"])
 
 
 def test_vectors_of_other_kernels_are_refused(vectors: Path, monkeypatch: pytest.MonkeyPatch,
