@@ -41,8 +41,9 @@ from mmalab.kernels.one_tensor_copy import WORDS, one_tensor_copy
 from mmalab.tensormap import TensorMap
 
 HEAD = ".version 8.0\n.target sm_90a\n.address_size 64\n"
-#: Seconds beyond the watchdog's that a process gets: Python, context, assembler, the explanation.
-_SPARE_S = 40.0
+#: Seconds beyond the watchdog's that a process gets: Python, context, assembler, the explanation;
+#: and one whose kernel hangs, when all of that has been done before by others.
+_SPARE_S, _SPARE_HUNG_S = 60.0, 20.0
 
 
 def entry(name: str, body: str, shared: str = "") -> str:
@@ -173,6 +174,9 @@ FAULTS: tuple[Fault, ...] = (
 )
 
 
+_HANGS = frozenset(fault.name for fault in FAULTS if fault.hangs)
+
+
 # --- one fault, in a process of its own -----------------------------------------------------------
 
 def predicted(fault: Fault) -> dict[str, Any]:
@@ -259,7 +263,8 @@ def apart(name: str, patience: float) -> dict[str, Any]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     ended = "by itself"
     try:
-        out, err = process.communicate(timeout=patience + _SPARE_S)
+        out, err = process.communicate(timeout=patience + (
+            _SPARE_HUNG_S if name in _HANGS else _SPARE_S))
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()

@@ -9,6 +9,7 @@ import pytest
 from mmalab.bench import Plan, Problem, Row, measure
 from mmalab.bench.arena import arena
 from mmalab.bench.bed import bed
+from mmalab.bench.scales import PLAIN
 from mmalab.bench.subject import KernelSubject
 from mmalab.bench.verify import verify
 from mmalab.device.gpu import open_gpu
@@ -44,6 +45,22 @@ def test_a_row_of_each_type(dtype: str) -> None:
     if has_cublaslt():
         assert len(found["baseline_candidates"]) >= 1
         assert 0 < found["burst"]["ratio"]["median"] < 20
+
+
+def test_a_row_with_scales_of_blocks() -> None:
+    """Right bit for bit with scales of each block; the baseline has them too, or says that not."""
+    row = Row("scaled", 512, 384, 512, "sm90_wgmma.gemm",
+              ({"dtype": "e4m3", "out": "bf16", "scaled": True},),
+              baseline="cublasLt" if has_cublaslt() else "none")
+    if open_gpu(0).chip != "sm_90":
+        pytest.skip(f"wgmma is Hopper's, this is {open_gpu(0).chip}")
+    found = measure(row, plan=Plan(burst=2, sustained=0))
+    assert "problem" not in found, found["problem"]
+    assert found["checks"][0]["bits_equal"] is True
+    if has_cublaslt():
+        scales = found["burst"]["baseline"]["facts"]["scales"]
+        print(scales, found.get("baseline_instead"))
+        assert (scales == PLAIN) is ("baseline_instead" in found)
 
 
 def test_a_wrong_kernel_is_found() -> None:
