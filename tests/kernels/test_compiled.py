@@ -75,6 +75,9 @@ LARGE = [
     {"copy": "tma", "stages": 4}, {"copy": "tma", "tile": (128, 256), "span": 64, "stages": 8},
     {"copy": "tma", "tile": (128, 128)}, {"copy": "tma", "stages": 4, "waves": "even"},
     {"copy": "tma", "stages": 4, "waves": "even", "drain": 4},
+    {"copy": "tma", "stages": 4, "store": "ring"},
+    {"copy": "tma", "stages": 4, "waves": "even", "store": "ring", "overlap": "launch"},
+    {"copy": "tma", "tile": (128, 128), "store": "ring"},
 ]
 TYPES = [{}, {"dtype": "f16", "accumulate": "f16"}, {"dtype": "tf32"}, {"dtype": "s8"}]
 
@@ -110,7 +113,7 @@ def test_large_tiles_multiply_back_to_back(choice):
 @pytest.mark.parametrize("types", TYPES, ids=str)
 def test_large_tiles_keep_sums_in_registers(choice, types):
     """No type spills, edges and all; 128-byte slices have more addresses, and need whole tiles."""
-    kernel = gemm(4104, 4120, 1040, **choice, **types)
+    kernel = gemm(4104, 4160, 1040, **choice, **types)
     assert mmalab.assemble(kernel, "sm_90a").resources.spills == 0
 
 

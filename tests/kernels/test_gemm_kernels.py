@@ -73,6 +73,17 @@ LARGE = {
     "TMA, even waves, f16": ({"copy": "tma", "dtype": "f16", "accumulate": "f16", "waves": "even",
                               "sms": 2}, (520, 40, 192)),
     "TMA, even waves that are whole": ({"copy": "tma", "waves": "even", "sms": 1}, (264, 24, 136)),
+    "ring": ({"copy": "tma", "store": "ring", "stages": 4, "sms": 1}, (264, 160, 264)),
+    "ring, one slice": ({"copy": "tma", "store": "ring", "tile": (128, 128), "sms": 1},
+                        (264, 160, 64)),
+    "ring, 128 x 256": ({"copy": "tma", "store": "ring", "tile": (128, 256), "stages": 4, "sms": 1,
+                         "drain": 3}, (136, 288, 136)),
+    "ring, f16": ({"copy": "tma", "store": "ring", "dtype": "f16", "accumulate": "f16",
+                   "stages": 4, "sms": 1}, (264, 192, 264)),
+    "ring, s8": ({"copy": "tma", "store": "ring", "dtype": "s8", "tile": (128, 128), "sms": 1,
+                  "overlap": "launch"}, (264, 96, 400)),
+    "ring, even waves": ({"copy": "tma", "store": "ring", "waves": "even", "tile": (128, 128),
+                          "sms": 1}, (136, 416, 320)),
     "TMA, e4m3": ({"copy": "tma", "dtype": "e4m3", "tile": (128, 256)}, (40, 48, 304)),
 }
 
@@ -89,18 +100,21 @@ def test_large_tiles_give_the_reference_bit_for_bit(choice, sizes):
     assert set(run.fidelity.values()) == {"exact"}
 
 
-@pytest.mark.parametrize("choice", [{"stages": 4}, {"copy": "tma", "span": 64}], ids=str)
+@pytest.mark.parametrize("choice", [
+    {"stages": 4}, {"copy": "tma", "span": 64}, {"copy": "tma", "store": "ring", "sms": 1},
+], ids=str)
 @pytest.mark.parametrize("schedule", ["lazy", 7])
 def test_no_schedule_of_the_copies_changes_large_tiles(choice, schedule):
     """Copies that finish as late as they may, or at any time, leave the result as it is."""
-    kernel = gemm(24, 40, 328, tile=(128, 128), **choice)
+    kernel = gemm(136, 64, 328, tile=(128, 128), **choice)
     assert emulated(kernel, "sm_90", schedule=schedule).findings == []
 
 
+@pytest.mark.parametrize("store", ["direct", "ring"])
 @pytest.mark.parametrize("schedule", ["eager", "lazy", 7, 8])
-def test_no_schedule_changes_tiles_that_blocks_share(schedule):
+def test_no_schedule_changes_tiles_that_blocks_share(schedule, store):
     """Sums handed over from block to block: each waits for what it goes on with."""
-    kernel = gemm(136, 328, 320, tile=(128, 128), copy="tma", waves="even", sms=2)
+    kernel = gemm(136, 352, 320, tile=(128, 128), copy="tma", waves="even", sms=2, store=store)
     assert kernel.facts["waves"] == "even"
     run = emulated(kernel, "sm_90", schedule=schedule)
     assert run.findings == []
@@ -112,17 +126,19 @@ def test_random_waves(attempt):
     seed = secrets.randbits(32)
     print(f"seed {seed}, attempt {attempt}")
     rng = np.random.default_rng(seed)
-    m, n = (int(8 * rng.integers(1, 65)) for _ in range(2))
+    m, n = (int(each * rng.integers(1, 65 * 8 // each)) for each in (8, 32))
     k = int(64 * rng.integers(1, 12))
     kernel = gemm(m, n, k, tile=(128, 128), copy="tma", waves="even",
-                  sms=int(rng.integers(1, 5)), drain=int(rng.integers(1, 5)))
+                  sms=int(rng.integers(1, 5)), drain=int(rng.integers(1, 5)),
+                  store=str(rng.choice(["direct", "ring"])))
     print(kernel.name, kernel.facts["waves"])
     emulated(kernel, "sm_90", sanitize=False)
 
 
-def test_words_of_shared_tiles_are_zero_again():
+@pytest.mark.parametrize("store", ["direct", "ring"])
+def test_words_of_shared_tiles_are_zero_again(store):
     """One set of words serves launch after launch."""
-    kernel = gemm(264, 120, 192, tile=(128, 128), copy="tma", waves="even", sms=1)
+    kernel = gemm(264, 128, 192, tile=(128, 128), copy="tma", waves="even", sms=1, store=store)
     args = arguments(kernel)
     values = list(kernel.values(args))
     words = values[-1]
@@ -132,6 +148,15 @@ def test_words_of_shared_tiles_are_zero_again():
         assert not words.any()
         assert differing(kernel, args, "sm_90") == 0
         args[2][...] = np.nan
+
+
+def test_panels_are_laid_out_without_conflicts():
+    """Eight lanes that store 16 bytes together meet in no bank."""
+    kernel = gemm(256, 128, 64, copy="tma", store="ring", stages=4)
+    run = emulated(kernel, "sm_90")
+    stores = run.counters["instructions.st"]
+    assert stores == 8 * 4 * 2 * 2 * 2  # warps, rows of fragments, panels, halves, chunks
+    assert run.counters["shared.wavefronts.st"] == 4 * stores
 
 
 def test_large_tiles_read_shared_memory_without_conflicts():

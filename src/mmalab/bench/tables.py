@@ -61,6 +61,7 @@ _MMA_CHOICES: tuple[dict[str, Any], ...] = (
     *({**_FED, "store": "ring", "waves": waves, "drain": drain, "overlap": overlap}
       for waves in ("whole", "even") for drain in (1, 2, 3)
       for overlap in (("none", "launch") if drain == 2 else ("none",))),
+    {**_FED, "tile": (128, 256), "store": "ring", "waves": "even", "overlap": "launch"},
 )
 
 #: Rows of any pitch: the kernel's own choice, lines of B shifted behind TMA and A loaded; lines of

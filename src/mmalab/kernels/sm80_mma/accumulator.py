@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from mmalab.kernels.placement import emit_layout
-from mmalab.kernels.sm80_mma.problem import DEAL, Problem
+from mmalab.kernels.sm80_mma.problem import Problem
 from mmalab.layouts import Layout, compose, make_layout
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Address, Register
@@ -146,10 +146,10 @@ class Accumulators:
         base = b.add("u64", b.add("u64", pointer, rows), columns)
         base = b.add("u64", base, b.cvt("u64.u32", inside))
         self._limits(blocks)
-        of = self._pair if problem.dealt else self._fragment
+        of = self._neighbours if problem.deal else self._fragment
         move = self._store_row if zero is None else partial(self._load_row, zero)
         return [[partial(move, base, matrix, *part)
-                 for j in range(0, self.columns, 2 if problem.dealt else 1)
+                 for j in range(0, self.columns, max(1, problem.deal // 8))
                  for part in of(i, j)] for i in range(self.rows)]
 
     def _number(self, blocks: tuple[Register, Register] | None, along: int) -> Register:
@@ -157,9 +157,9 @@ class Accumulators:
         return blocks[along] if blocks else b.mov("u32", (b.ctaid.y, b.ctaid.x)[along])
 
     def _inside_lanes(self, row: int, column: int) -> Layout:
-        """Lane -> its first element in a fragment, or in the two that are dealt out."""
+        """Lane -> its first element in a fragment, or in those that are dealt out."""
         lanes = self.fragment.layout[0]
-        each = 2 * column if self.problem.dealt else column
+        each = column * max(1, self.problem.deal // 8)
         return compose(Layout((self.fragment.rows, self.fragment.cols), (row, each)), lanes)
 
     def _lanes(self, matrix: Layout) -> Layout:
@@ -174,7 +174,7 @@ class Accumulators:
         b, problem = self.b, self.problem
         height, width = problem.tile.warp_tile
         warps = problem.tile.warps
-        own = self._inside_lanes(0, 1) if problem.dealt else Layout(32, 0)
+        own = self._inside_lanes(0, 1) if problem.deal else Layout(32, 0)
         self._edge: list[Register | None] = []
         threads = make_layout(Layout(32, 0), Layout(warps, (height, 0)))
         across = make_layout(own, Layout(warps, (0, width)))
@@ -201,11 +201,21 @@ class Accumulators:
         """Two neighbouring elements of one row at a time: a pair of registers, or one of halves."""
         return ((*place, registers) for place, registers in self._rows_of(i, j))
 
-    def _pair(self, i: int, j: int) -> Iterator[Part]:
-        """Four neighbours, two of each fragment."""
-        for left, right in zip(self._rows_of(i, j), self._rows_of(i, j + 1), strict=True):
-            row, _ = left[0]
-            yield row, j // 2 * DEAL, left[1] + right[1]
+    def _neighbours(self, i: int, j: int) -> Iterator[Part]:
+        """What a lane holds of the fragments that are dealt out from `j` on, in pieces of up to 16
+        bytes."""
+        size = self.problem.recipe.result_bytes
+        for row, registers in self.neighbours(i, j):
+            for at in range(0, len(registers), 4):
+                column = j // (self.problem.deal // 8) * self.problem.deal + at * 4 // size
+                yield row, column, registers[at : at + 4]
+
+    def neighbours(self, i: int, j: int) -> Iterator[tuple[int, list[Register]]]:
+        """What a lane holds of the fragments that are dealt out from `j` on: the row in the warp's
+        tile, and neighbours of C."""
+        parts = [[*self._rows_of(i, j + f)] for f in range(self.problem.deal // 8)]
+        for each in zip(*parts, strict=True):
+            yield each[0][0][0], [register for _, held in each for register in held]
 
     def _rows_of(self, i: int, j: int) -> Iterator[tuple[tuple[int, int], list[Register]]]:
         """Row and column in the warp's tile of each two neighbours of a fragment, and where

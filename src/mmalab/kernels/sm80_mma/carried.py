@@ -18,7 +18,7 @@ H200 (2730 operations a clock): 384 clocks for 16 values of K, in which 12 KB co
 a clock; 128 x 128 needs 43) and 64 ldmatrix.x4 take 256 clocks of shared memory.
 
 Blocks are numbered in bands of rows (see `mmalab.kernels.bands`). B's lines are dealt out on their
-way, so that a thread stores 16 bytes of C at once (see `Problem.dealt`).
+way, so that a thread stores 16 bytes of C at once (see `Problem.deal`).
 """
 
 from __future__ import annotations

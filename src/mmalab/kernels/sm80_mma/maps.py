@@ -1,10 +1,12 @@
 """The tensor maps of a product that TMA feeds: how boxes of A and B lie in global memory.
 
-A box is a slice of K by the lines of a tile. Where columns are dealt out (`Problem.dealt`), line
+A box is a slice of K by the lines of a tile. Where columns are dealt out (`Problem.deal`), line
 ``b + 2 t + 8 f`` of 16 in shared memory is line ``4 t + 2 f + b`` of B::
 
     dims    (K, 2, 4, 2, N / 16)     innermost first: k, b, t, f, and the 16 columns
     strides (   1, 4, 2, 16) lines
+
+Where TMA stores C, a box of it is a warp's panel: 16 rows of 128 bytes.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from mmalab.kernels.sm80_mma.problem import DEAL, Problem
+from mmalab.kernels.sm80_mma.problem import PANEL, PANEL_ROWS, Problem
 from mmalab.kernels.sm90_wgmma.maps import MapShape
 
 __all__ = ["maps_of", "prepare"]
 
 
 def maps_of(problem: Problem) -> dict[str, MapShape]:
-    """The maps of a and b."""
+    """The maps of a and b, and of c where TMA stores it."""
     made, pitch = problem.tile, problem.row_bytes
     # The instruction leaves out tf32's low bits itself.
     kind = "f32" if problem.recipe.dtype == "tf32" else problem.recipe.dtype
@@ -29,16 +31,25 @@ def maps_of(problem: Problem) -> dict[str, MapShape]:
     a = MapShape(kind, (problem.k, problem.m), (pitch,), (values, made.lines("A")), swizzle)
     lines = made.lines("B")
     b = MapShape(kind, (problem.k, problem.n), (pitch,), (values, lines), swizzle)
-    if problem.dealt:
-        b = MapShape(kind, (problem.k, 2, 4, 2, problem.n // DEAL),
-                     (pitch, 4 * pitch, 2 * pitch, DEAL * pitch),
-                     (values, 2, 4, 2, lines // DEAL), swizzle)
-    return {"a": a, "b": b}
+    if problem.deal:
+        deal = problem.deal
+        b = MapShape(kind, (problem.k, 2, 4, deal // 8, problem.n // deal),
+                     (pitch, deal // 4 * pitch, 2 * pitch, deal * pitch),
+                     (values, 2, 4, deal // 8, lines // deal), swizzle)
+    if not problem.lends:
+        return {"a": a, "b": b}
+    size = problem.recipe.result_bytes
+    c = MapShape(problem.recipe.accumulator, (problem.n, problem.m), (problem.n * size,),
+                 (PANEL // size, PANEL_ROWS), f"{PANEL}B")
+    return {"a": a, "b": b, "c": c}
 
 
 def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:
     """From [a, b, c] to the entry's parameters."""
     maps = maps_of(problem)
-    a, b, c = args
+    made = [maps[name].over(array) if name in maps else array
+            for name, array in zip("abc", args, strict=True)]
     words = [np.zeros(problem.grid[0] * problem.tile.threads // 32, np.uint32)]
-    return [maps["a"].over(a), maps["b"].over(b), c, *(words if problem.even else ())]
+    if problem.lends and problem.even:  # sums that are handed over are read from C itself
+        made.append(args[2])
+    return [*made, *(words if problem.even else ())]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 
 from mmalab.kernels.placement import LDMATRIX, emit_layout, ldmatrix_lanes, register_origins
-from mmalab.kernels.sm80_mma.problem import DEAL, Problem
+from mmalab.kernels.sm80_mma.problem import Problem
 from mmalab.layouts import ComposedLayout, Layout, compose, make_layout
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Address, Register
@@ -130,11 +130,13 @@ class Operand(Fragments):
 
     def _copied(self, line: int, byte: int) -> Layout | ComposedLayout:
         """Thread -> `line` times the line of the tile plus `byte` times the byte that it copies
-        first: of B's lines, those that belong where they go (see `Problem.dealt`)."""
+        first: of B's lines, those that belong where they go (see `Problem.deal`)."""
         problem, lines = self.problem, self._lines_of_tile
         first = Layout(lines, line)
-        if problem.dealt and self.name == "B":
-            first = Layout((2, 4, 2, lines // DEAL), (line, 4 * line, 2 * line, DEAL * line))
+        if problem.deal and self.name == "B":
+            deal = problem.deal
+            first = Layout((2, 4, deal // 8, lines // deal),
+                           (line, deal // 4 * line, 2 * line, deal * line))
         copies = problem.tile.copies(problem.copy_unit, self.name)
         return compose(make_layout(first, Layout(problem.tile.span, byte)), copies)
 

@@ -153,10 +153,12 @@ class Lent:
     """
 
     def __init__(self, b: KernelBuilder, cursor: Cursor, count: int, leads: Register,
-                 release: Callable[[Register], None]) -> None:
+                 release: Callable[[Register], None],
+                 then: Callable[[], None] | None = None) -> None:
         """`leads`: the thread that lets TMA store, in a group of its own for each stage; `release`
-        writes what releases a stage, its number in a register."""
+        writes what releases a stage, its number in a register; `then` what follows the last."""
         self.b, self.cursor, self.leads, self.release = b, cursor, leads, release
+        self.then = then
         self.due = cursor.stages - count - 1
         self.stages = b.regs("u32", count)
         self.kept = b.mov("u32", 0)
@@ -172,6 +174,24 @@ class Lent:
     def keep(self) -> None:
         """C is on its way from all of them."""
         self.b.mov("u32", len(self.stages), out=self.kept)
+
+    def among(self, rounds: Register | int, body: Callable[[], None]) -> None:
+        """So many rounds, each a slice and the wait for the next one; between them stages go back
+        as they are due. The loop itself is free of that: it ends where one is due, and goes on."""
+        b = self.b
+        at, until, now = b.mov("u32", 0), b.mov("u32", rounds), b.reg("u32")
+        b.min("u32", until, self.due, out=now)
+        again, behind = b.label("rounds"), b.label("behind")
+        b.place(again)
+        with b.loop(now, at, dtype="u32", unroll=False):
+            body()
+        b.branch(behind, b.setp("ge", "u32", now, until))
+        b.mov("u32", now, out=at)
+        self.give_one()
+        one_more = b.min("u32", b.add("u32", at, 1), until)
+        b.selp("b32", one_more, until, b.setp("ne", "u32", self.kept, 0), out=now)
+        b.branch(again, uniform=True)
+        b.place(behind)
 
     def give_one(self, behind: Register | None = None) -> None:
         """The next stage that is kept, if there is one; behind this slice of the tile (in a
@@ -198,3 +218,5 @@ class Lent:
             b.emit("bar.warp.sync", -1)
             self.release(self.stages[which])
             b.mov("u32", behind, out=self.kept)
+            if behind == 0 and self.then is not None:
+                self.then()
