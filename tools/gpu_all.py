@@ -64,7 +64,7 @@ STEPS: tuple[Step, ...] = (
     Step("wgmma", ("tools/gpu_wgmma.py", "--every", "--vectors",
                    "{out}/vectors/h200/wgmma_every.npz"), 45, 180),
     Step("products", ("tools/gpu_equality.py", "launch", "{out}/vectors/h200/products.npz"),
-         60, 180),
+         30, 180),
     Step("tma", ("tools/gpu_tma.py", "--times", "4", "--out",
                  "{out}/records/h200/tma_equality.json"), 30, 120),
     _table("scaled", 70, "--table", "scaled"),
