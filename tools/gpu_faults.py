@@ -325,7 +325,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     record = {
         "what": "broken kernels on the device: what launch() said, and whether the emulator had "
                 "predicted it", "evidence": "measured",
-        "command": " ".join(["tools/gpu_faults.py", *(arguments or sys.argv[1:])]),
+        "command": f"tools/gpu_faults.py --patience {options.patience:g}",
         "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"), "device": mmalab.device.info(0),
         "mmalab": mmalab.__version__, "patience_seconds": options.patience,
         "faults": len(rows), "kept": sum(row["kept"] for row in rows),

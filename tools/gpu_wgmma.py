@@ -119,7 +119,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.vectors is not None:
         return _keep(done, seed, options, seconds)
     device = {} if options.emulate_only else mmalab.device.info(0)
-    return _written(_record([case for case, _ in done], device, seconds) | {"seed": seed}, options)
+    command = f"tools/gpu_wgmma.py {'--every ' if options.every else ''}--seed {seed}"
+    record = _record([case for case, _ in done], device, seconds, command)
+    return _written(record | {"seed": seed}, options)
 
 
 def _written(record: dict[str, Any], options: argparse.Namespace) -> int:
@@ -432,7 +434,8 @@ def _keep(done: list[_Done], seed: int, options: argparse.Namespace, seconds: fl
     facts = {"what": "wgmma on the device: digests of what each case wrote, narrow ones whole",
              "seed": seed, "every": options.every, "only": options.only,
              "seconds": round(seconds, 1),
-             "command": " ".join(["tools/gpu_wgmma.py", *sys.argv[1:]]),
+             "command": f"tools/gpu_wgmma.py {'--every ' if options.every else ''}--seed {seed} "
+                        f"--vectors {path.name}",
              "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"), "mixes": MIXES,
              "device": mmalab.device.info(0), "mmalab": mmalab.__version__}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -465,7 +468,8 @@ def _replay(options: argparse.Namespace) -> int:
                   enumerate(zip(index, setups, strict=True)) if options.only in row["kernel"]]
         print(f"{path.name}: {len(cases) - before} kernels, {time.monotonic() - start:.0f} s",
               flush=True)
-    record = _record(cases, facts[-1]["device"], time.monotonic() - start) | {
+    command = " ".join(["tools/gpu_wgmma.py --compare", *(path.name for path in options.compare)])
+    record = _record(cases, facts[-1]["device"], time.monotonic() - start, command) | {
         "date": facts[-1]["date"], "seeds": [each["seed"] for each in facts],
         "vectors": [{"file": path.name, **{key: each[key] for key in ("command", "date")},
                      "device": each["device"].get("name"), "driver": each["device"].get("driver")}
@@ -500,11 +504,11 @@ def _replayed(at: int, row: dict[str, Any], setup: Setup, *, held: dict[str, NDA
 
 
 def _record(cases: list[dict[str, Any]], device: dict[str, Any], seconds: float,
-            ) -> dict[str, Any]:
+            command: str) -> dict[str, Any]:
     ruled, probes = ([c for c in cases if ("probe" in c) == probe] for probe in (False, True))
     return {
         "what": "every wgmma form on the device and in the emulator, bit for bit",
-        "command": " ".join(["tools/gpu_wgmma.py", *sys.argv[1:]]),
+        "command": command,
         "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"), "device": device,
         "mmalab": mmalab.__version__,
         "compilers": sorted({c["compiler"] for c in cases if "compiler" in c}),

@@ -107,6 +107,9 @@ ILLEGAL = {
     "static and dynamic": ({"block": 32, "dynamic_shared": 232448}, "232512 bytes",
                            "232448 bytes"),
     "less": ({"block": 32, "dynamic_shared": -1}, "dynamic_shared -1: too small", "0 or more"),
+    "no patience": ({"block": 32, "patience": 0}, "patience 0: is no number of seconds",
+                    "more than 0"),
+    "patient": ({"block": 32, "patience": "long"}, "is no number of seconds", "more than 0"),
     "a word": ({"block": "all"}, "one to three positive sizes", "(x, y, z)"),
 }
 

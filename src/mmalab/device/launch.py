@@ -82,6 +82,9 @@ def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | N
         ToolError: no GPU, driver or cuda-core; ptxas refuses the text; the kernel faults or hangs.
     """
     own = kernel if isinstance(kernel, Kernel) else None
+    if isinstance(patience, bool) or not isinstance(patience, (int, float)) or not patience > 0:
+        raise UsageError(f"patience {patience!r}", "is no number of seconds", legal="more than 0",
+                         where="mmalab.launch")
     values = list(own.values(args)) if own else args
     device = open_gpu(gpu)
     loaded = load(device, kernel, entry=entry, grid=grid, block=block, cluster=cluster,
