@@ -64,10 +64,15 @@ _MMA_CHOICES: tuple[dict[str, Any], ...] = (
     {**_FED, "tile": (128, 256), "store": "ring", "waves": "even", "overlap": "launch"},
 )
 
-#: Rows of any pitch: the kernel's own choice, lines of B shifted behind TMA and A loaded; lines of
-#: both shifted. And both operands copied first, to rows that TMA reads.
-_SHIFTED = (_BF16, {**_BF16, "copy": "shifted", "tile": (256, 192), "stages": 4, "cluster": (1, 2),
-                    "flight": 0})
+#: Rows of any pitch: the kernel's own choice, lines of B shifted behind TMA and A loaded, and the
+#: same in other bands or with less fetched by L2; lines of both shifted. And both operands copied
+#: first, to rows that TMA reads.
+_SERIAL = {**_BF16, "copy": "shifted", "tile": (256, 192), "stages": 4, "cluster": (1, 2),
+           "flight": 0}
+_SHIFTED = (_BF16, _SERIAL,
+            *({**_SERIAL, "left": "registers", **other}
+              for other in (_LINE, {"l2_promotion": "none"}, {**_LINE, "band": 4096},
+                            {**_LINE, "band": 1024})))
 _COPIED = {**_BF16, "copy": "padded", "tile": (256, 208), "stages": 3, "cluster": (1, 2)}
 
 #: Projections of public models at a prefill of 4096 or 8192 tokens: tokens, outputs, inputs.
