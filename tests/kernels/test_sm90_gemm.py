@@ -108,6 +108,16 @@ def test_no_schedule_of_the_copies_changes_the_result(schedule, given):
     assert run.findings == []
 
 
+@pytest.mark.parametrize("store", ["staged", "ring"])
+def test_words_are_laid_out_without_conflicts(store):
+    """Eight lanes that store 16 bytes of two rows together meet in no bank."""
+    run = multiplied(gemm(128, 64, 72, out="f32", plan=Plan(
+        (128, 64), 9 if store == "ring" else 2, sms=1, store=store)))
+    stores = run.counters["instructions.st"]
+    assert stores == 8 * 2 * 2 * 2  # warps, panels, halves, chunks
+    assert run.counters["shared.wavefronts.st"] == 4 * stores
+
+
 @pytest.mark.parametrize(("old", "new", "found"), [
     (r"    @%p\d+ cp\.async\.bulk\.wait_group\.read 0;\n", "", "missing-bulk-wait"),
     (r"    fence\.proxy\.async\.shared::cta;\n", "", "missing-proxy-fence"),

@@ -33,7 +33,8 @@ _LARGE = ({"tile": (128, 256), "stages": 4, **_LINE},
 #: The same, C leaving through stages of the ring: of 16-bit results, and of words.
 _LENT = ({"tile": (256, 208), "stages": 3, "cluster": (1, 2), "store": "ring", **_LINE},
          {"tile": (256, 192), "stages": 4, "cluster": (1, 2), "store": "ring", **_LINE},
-         {"tile": (128, 256), "stages": 4, "store": "ring", **_LINE})
+         *({"tile": (128, 256), "stages": 4, "store": "ring", "overlap": overlap, **_LINE}
+           for overlap in ("none", "launch")))
 _LENT_WORDS = tuple({"tile": (128, 256), "stages": 4, "cluster": cluster, "overlap": overlap,
                      "store": "ring", **_LINE}
                     for cluster in ((1, 1), (2, 1)) for overlap in ("none", "launch"))

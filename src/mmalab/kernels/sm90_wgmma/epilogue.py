@@ -23,7 +23,7 @@ from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["Direct", "Lanes", "group_row", "packed"]
+__all__ = ["Direct", "group_row", "packed"]
 
 Sums = list[list[Register]]
 

@@ -35,7 +35,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mmalab.kernels.placement import emit_layout
-from mmalab.kernels.sm90_wgmma.epilogue import Lanes, packed
+from mmalab.kernels.sm90_wgmma.epilogue import packed
 from mmalab.kernels.sm90_wgmma.maps import eight, panel_columns
 from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import GROUP
@@ -89,16 +89,13 @@ class _Way:
 
     def _first(self) -> Register:
         """The thread's first byte in a panel."""
-        b, swizzle = self.b, TMA_SWIZZLES[f"{self.pitch}B"]
-        if self._words:
-            lanes = Lanes(b)
-            chunk = b.shl("b32", lanes.quad, 5)
-            place = b.mad_lo("u32", lanes.row, self.pitch, chunk)
-            return b.xor("b32", place, b.shl("b32", b.and_("b32", lanes.row, 7), 4))
-        # lane -> line of the warp's 16 and byte: matrices (0, 0), (8, 0), (0, 16), (8, 16)
-        matrices = Layout((8, 2, 2, 4), (1, 8, 64 * 16, 16))
-        panel = Layout((64, self.pitch), (self.pitch, 1))
-        return emit_layout(b, compose(swizzle, compose(panel, matrices)), self.within)
+        panel, sixteen = Layout((64, self.pitch), (self.pitch, 1)), 64 * 16
+        # thread -> row + 64 x byte: chunk 2 t of the quad's row of words; or the line that the lane
+        # names to stmatrix, matrices (0, 0), (8, 0), (0, 16), (8, 16).
+        lanes = (Layout((4, 8, 4), (2 * sixteen, 1, 16)) if self._words else
+                 Layout((8, 2, 2, 4), (1, 8, sixteen, 16)))
+        swizzle = TMA_SWIZZLES[f"{self.pitch}B"]
+        return emit_layout(self.b, compose(swizzle, compose(panel, lanes)), self.within)
 
     def places(self, base: Register, first: Register) -> list[Register]:
         """Where the thread lays out its parts of a panel that begins at `base`: both chunks of
