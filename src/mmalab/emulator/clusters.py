@@ -51,12 +51,16 @@ class ClusterBarriers:
         """The lanes of `mask` [warps, 32] arrive."""
         again = mask & (self.pending[rows] != _NOT_ARRIVED)
         self._report(site, rows, again, "arrives at the cluster barrier again without a wait")
-        for index in np.unique(rows // self._size).tolist():
-            mine = mask & (rows // self._size == index)[:, None]
+        number = rows // self._size
+        generation = self._generations(rows)
+        for index in np.unique(number).tolist():
             cluster = self._clusters[index]
             cluster.line = site.line
-            self._tell_arrivals(site, rows, mine, cluster.generation)
-            self.pending[rows] = np.where(mine, cluster.generation, self.pending[rows])
+            if self._machine.observed:
+                self._tell_arrivals(site, rows, mask & (number == index)[:, None],
+                                    cluster.generation)
+        self.pending[rows] = np.where(mask, generation, self.pending[rows])
+        for index in np.unique(number).tolist():
             self._complete(index)
         self._machine.version += 1
 
@@ -65,8 +69,7 @@ class ClusterBarriers:
         machine = self._machine
         alone = mask & (self.pending[rows] == _NOT_ARRIVED)
         self._report(site, rows, alone, "waits at the cluster barrier without an arrival")
-        generation = np.array([self._clusters[i].generation for i in (rows // self._size)])
-        passed = mask & (self.pending[rows] < generation[:, None])
+        passed = mask & (self.pending[rows] < self._generations(rows))
         self._tell_passed(site.index, rows, passed)
         self.pending[rows] = np.where(passed, _NOT_ARRIVED, self.pending[rows])
         held = mask & ~passed & ~alone
@@ -75,6 +78,11 @@ class ClusterBarriers:
         status[rows] = np.where(held, np.uint8(Status.BARRIER), status[rows])
         self._waits[rows] |= held
         machine.counters["barrier.waits"] += int(mask.any(axis=1).sum())
+
+    def _generations(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[warps, 1] the open generation of each row's cluster."""
+        every = np.array([cluster.generation for cluster in self._clusters])
+        return every[rows // self._size][:, None]
 
     def _complete(self, index: int) -> None:
         """Finish the generation if every live lane of the cluster has arrived in it."""
@@ -98,8 +106,6 @@ class ClusterBarriers:
 
     def _tell_arrivals(self, site: Site, rows: NDArray[np.int64], mask: NDArray[np.bool_],
                        generation: int) -> None:
-        if not self._machine.observed:
-            return
         semantics: Any = site.form.modifiers.get("sem", "release")
         for row, lanes in _warps(rows, mask):
             cta, warp = self._machine.state.where(row)

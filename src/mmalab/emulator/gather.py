@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mmalab.emulator.events import WarpSync
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.program import Site
-from mmalab.emulator.state import Status, pack, unpack
+from mmalab.emulator.state import Status, all_lanes, any_lane, pack, unpack
 
 if TYPE_CHECKING:
     from mmalab.emulator.machine import Machine
@@ -71,7 +71,7 @@ class Gatherer:
     def _aligned(self, site: Site, rows: NDArray[np.int64], standing: NDArray[np.bool_],
                  mask: NDArray[np.bool_], *, force: bool) -> NDArray[np.bool_]:
         live = self._machine.state.live[rows]
-        complete = (standing == live).all(axis=1)
+        complete = all_lanes(standing == live)
         if force:
             self._report_divergence(site, rows, standing, ~complete, "other lanes of the warp"
                                     " stand elsewhere and cannot come")
@@ -79,7 +79,7 @@ class Gatherer:
         wait = standing & ~complete[:, None]
         self._hold(site, rows, wait)
         ready = complete[:, None] & mask
-        mixed = complete & ready.any(axis=1) & (standing & ~mask).any(axis=1)
+        mixed = complete & any_lane(ready) & any_lane(standing & ~mask)
         self._report_divergence(site, rows, ready, mixed, "its guard differs between the lanes")
         return np.asarray(ready)
 
@@ -135,7 +135,7 @@ class Gatherer:
     def _release(self, site: Site, rows: NDArray[np.int64], ready: NDArray[np.bool_],
                  members: NDArray[np.uint32]) -> None:
         state, machine = self._machine.state, self._machine
-        for position in np.nonzero(ready.any(axis=1))[0].tolist():
+        for position in np.nonzero(any_lane(ready))[0].tolist():
             row = int(rows[position])
             for member in np.unique(members[position][ready[position]]).tolist():
                 others = (self._at_warp_sync(rows[position : position + 1])[0]
@@ -152,7 +152,7 @@ class Gatherer:
 
     def _report_divergence(self, site: Site, rows: NDArray[np.int64], lanes: NDArray[np.bool_],
                            bad: NDArray[np.bool_], why: str) -> None:
-        for position in np.nonzero(bad & lanes.any(axis=1))[0][:1].tolist():
+        for position in np.nonzero(bad & any_lane(lanes))[0][:1].tolist():
             self._machine.report(
                 "divergent-collective",
                 f"{site.form.key} is executed by lanes {int(pack(lanes[position])):#010x} only:"

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mmalab.emulator.deadlock import explain_deadlock
 from mmalab.emulator.machine import Machine
-from mmalab.emulator.state import Status
+from mmalab.emulator.state import Status, any_lane
 from mmalab.errors import LimitExceeded
 
 __all__ = ["Idle", "Interpreter", "window_size"]
@@ -137,7 +137,7 @@ class Interpreter:
             self._fall_off(state.pc >= start)
             return
         standing = (state.pc == start) & (state.status <= Status.GATHERING)
-        rows = np.nonzero((standing & fresh).any(axis=1))[0]
+        rows = np.nonzero(any_lane(standing & fresh))[0]
         standing = standing[rows]
         self._spent[rows] += standing
         if machine.observed and not machine.gatherer.collects(machine.program.sites[start]):
@@ -197,7 +197,7 @@ class Interpreter:
 
     def _fall_off(self, lanes: NDArray[np.bool_]) -> None:
         """The end of the text is an exit."""
-        rows = np.nonzero(lanes.any(axis=1))[0]
+        rows = np.nonzero(any_lane(lanes))[0]
         self.machine.end(rows, lanes[rows])
 
     # --- when nobody can run ------------------------------------------------------------------

@@ -97,6 +97,13 @@ class Machine:
         #: row -> what its parked lanes wait for.
         self.waits: dict[int, dict[str, Any]] = {}
 
+    def release(self) -> None:
+        """The launch is over: give back what the CTAs had. The parts of a machine refer to each
+        other, so the collector of garbage would come to it late."""
+        if hasattr(self, "state"):
+            del self.state
+        self.space.release()
+
     # --- execution ----------------------------------------------------------------------------
 
     def step(self, index: int, rows: NDArray[np.int64], standing: NDArray[np.bool_], *,

@@ -16,7 +16,7 @@ becomes expected. The token that an arrive returns is the word before it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +121,9 @@ class Mbarriers:
         """Arrivals, after `expect` bytes were announced; the words before, [warps, 32]."""
         tokens = np.zeros(lanes.mask.shape, np.uint64)
         announced = np.broadcast_to(np.asarray(expect, np.int64), lanes.mask.shape)
+        left = lanes.mask
+        if not (drop or no_complete or self._machine.observed):
+            left = self._arrive_together(lanes, addresses, counts, announced, tokens)
 
         def one(index: int, lane: tuple[int, int], count: int) -> bool:
             word = self._get(lanes, lane, index)
@@ -143,8 +146,34 @@ class Mbarriers:
                              "mbarrier.arrive.noComplete completes the phase")
             self._put(index, word)
             return self._completed(index, done)
-        self._each(lanes, op, addresses, counts, one, announced)
+        self._each(lanes, op, addresses, counts, one, announced, left)
         return tokens
+
+    def _arrive_together(self, lanes: Lanes, addresses: NDArray[np.uint64], counts: Any,
+                         announced: NDArray[np.int64],
+                         tokens: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Arrivals of all lanes at once; from the first on that is against a rule they are left to
+        be done one by one: the lanes that are left."""
+        left, index = lanes.mask.copy(), self.locate(lanes, addresses, quiet=True)
+        position, lane = np.nonzero(left & (index >= 0))
+        objects, cells = index[position, lane], self._cells()
+        every = np.broadcast_to(np.asarray(counts), left.shape)[position, lane].astype(np.int64)
+        bytes_ = announced[position, lane]
+        for turn in _turns(objects):
+            at = objects[turn] >> 3
+            words = cells[at]
+            new, fine, done = _advanced(words, every[turn], bytes_[turn])
+            if not (fine & (every[turn] > 0)).all():
+                break
+            cells[at] = new
+            tokens[position[turn], lane[turn]] = words
+            left[position[turn], lane[turn]] = False
+            for which, row, count, more, completed in zip(
+                    objects[turn].tolist(), lanes.rows[position[turn]].tolist(),
+                    every[turn].tolist(), bytes_[turn].tolist(), done.tolist(), strict=True):
+                self.happened(which, row, lanes.site.line, announced=more, arrivals=count,
+                              completed=completed)
+        return left
 
     def add(self, lanes: Lanes, addresses: NDArray[np.uint64], amount: Any) -> None:
         """The asynchronous arrive without .noinc: pending arrivals go up now."""
@@ -194,6 +223,24 @@ class Mbarriers:
         self.logs[index].deliver(row, count, site.line)
         self._completed(index, word.settle())
         self._put(index, word)
+
+    def deliver_all(self, site: Site, rows: NDArray[np.int64], lanes: NDArray[np.int64],
+                    objects: NDArray[np.int64], count: int) -> None:
+        """Copies of `lanes` [n] of the warps `rows` complete: `count` bytes each."""
+        cells = self._cells()
+        for turn in _turns(objects):
+            at = objects[turn] >> 3
+            new, fine, done = _advanced(cells[at], np.zeros(len(turn), np.int64), -count)
+            cells[at[fine]] = new[fine]
+            for which, row, lane, good, completed in zip(
+                    objects[turn].tolist(), rows[turn].tolist(), lanes[turn].tolist(),
+                    fine.tolist(), done.tolist(), strict=True):
+                if good:
+                    self.logs[which].deliver(row, count, site.line)
+                    self._completed(which, completed)
+                else:
+                    self.deliver(site, row, lane, which, count)
+        self._machine.version += 1
 
     def test(self, lanes: Lanes, addresses: NDArray[np.uint64], parity: NDArray[np.uint32], *,
              op: str) -> NDArray[np.bool_]:
@@ -260,13 +307,15 @@ class Mbarriers:
 
     def _each(self, lanes: Lanes, op: str, addresses: NDArray[np.uint64], counts: Any,
               action: Callable[[int, tuple[int, int], int], bool | None],
-              expected: NDArray[np.int64] | None = None) -> None:
-        """Act for each lane in order and tell the listeners what happened."""
+              expected: NDArray[np.int64] | None = None,
+              left: NDArray[np.bool_] | None = None) -> None:
+        """Act for each lane (of those in `left`) in order and tell the listeners what happened."""
         index = self.locate(lanes, addresses)
         every = np.broadcast_to(np.asarray(counts), lanes.mask.shape)
         phases = np.full(lanes.mask.shape, -1, np.int64)
         completed = np.zeros(lanes.mask.shape, bool)
-        for position, lane in np.argwhere(lanes.mask & (index >= 0)).tolist():
+        active = (lanes.mask if left is None else left) & (index >= 0)
+        for position, lane in np.argwhere(active).tolist():
             where = (position, lane)
             phases[where] = self.phases.get(int(index[where]), -1)
             completed[where] = bool(action(int(index[where]), where, int(every[where])))
@@ -366,6 +415,32 @@ class Mbarriers:
     def _named(self, rows: Iterable[int]) -> list[dict[str, int]]:
         return [dict(zip(("cta", "warp"), self._machine.state.where(row), strict=True))
                 for row in sorted(rows)]
+
+
+def _turns(objects: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
+    """Places in `objects` [n], so that none comes twice in a turn, and its places in order."""
+    rest = np.arange(len(objects))
+    while len(rest):
+        _, first = np.unique(objects[rest], return_index=True)
+        yield rest[first]
+        rest = np.delete(rest, first)
+
+
+def _advanced(words: NDArray[np.uint64], arrivals: NDArray[np.int64],
+              bytes_: NDArray[np.int64] | int,
+              ) -> tuple[NDArray[np.uint64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Words [n] after `bytes_` were announced (or came, if negative) and `arrivals` came; which of
+    them this is legal for; and which phases it completes."""
+    tx = ((words << np.uint64(63 - TX.hi)).view(np.int64) >> 64 - TX.width) + bytes_
+    pending = (words >> np.uint64(PENDING.lo) & np.uint64(MAX_COUNT)).astype(np.int64)
+    fine = ((words & np.uint64(LIVE)) == LIVE) & (np.abs(tx) <= MAX_COUNT) & (arrivals <= pending)
+    after = pending - arrivals
+    done = (after == 0) & (tx == 0)
+    expected = (words >> np.uint64(EXPECTED.lo) & np.uint64(MAX_COUNT)).astype(np.int64)
+    new = words & ~np.uint64(TX.mask | PENDING.mask)
+    new |= (tx & _TX).astype(np.uint64) << np.uint64(TX.lo)
+    new |= np.where(done, expected, after).astype(np.uint64) << np.uint64(PENDING.lo)
+    return new ^ done.astype(np.uint64) << np.uint64(PARITY.lo), fine, done
 
 
 def _first(mask: NDArray[np.bool_]) -> tuple[int, int]:

@@ -233,6 +233,11 @@ class AddressSpace:
                 whole = buffer.data.view(buffer.array.dtype).reshape(buffer.array.shape)
                 buffer.copy_of[...] = whole
 
+    def release(self) -> None:
+        """Nobody is resident any more: forget shared and local memory."""
+        self.shared = Region("shared memory", np.zeros(0, np.uint8))
+        self.local = Region("local memory", np.zeros(0, np.uint8))
+
     def host_table(self) -> HostTable:
         """Pointers, sizes and permissions of all buffers, for compiled code."""
         count = FIRST_BUFFER_TAG + len(self.buffers)

@@ -85,13 +85,14 @@ class RegisterPool:
     def _check_group(self, site: Site, row: int, count: int) -> None:
         number = len(self._asked[row]) - 1
         for other in self._group(row):
-            if len(self._asked[other]) > number and self._asked[other][number] != count:
+            if len(self._asked[other]) > number:
+                if self._asked[other][number] == count:
+                    continue
                 self._report(site, row, "divergent-collective", "the warps of a warpgroup execute "
                              f"the same setmaxnreg: warp {other % self._machine.shape.warps} set "
                              f"{self._asked[other][number]}, this one {count}")
                 return
-            ended = (self._machine.state.status[other] == Status.EXITED).all()
-            if ended and len(self._asked[other]) <= number:
+            if (self._machine.state.status[other] == Status.EXITED).all():
                 self._report(site, row, "divergent-collective", "the warps of a warpgroup execute "
                              f"the same setmaxnreg: warp {other % self._machine.shape.warps} has "
                              "ended without it")

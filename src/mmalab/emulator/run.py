@@ -143,7 +143,9 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
                             f"needs more memory than there is: {error}",
                             legal="fewer CTAs", where="mmalab.emulate") from None
     space.flush()
-    return _report(machine, heard)
+    run = _report(machine, heard)
+    machine.release()
+    return run
 
 
 @lru_cache(maxsize=16)

@@ -95,24 +95,33 @@ class Warpgroups:
         """Close the warp's group."""
         self._marks[row].append(int(self.issued[row]))
 
-    def wait(self, row: int, newest: int) -> bool:
-        """Complete all but the warp's `newest` groups; False while other warps are behind."""
+    def behind(self, rows: NDArray[np.int64]) -> list[int]:
+        """For each warp how many products all warps of its warpgroup have issued."""
+        warps = self._machine.shape.warps
+        if warps % WARPS:
+            return [min(self.issued[first : first + WARPS].tolist())
+                    for first in map(self.first_of, rows.tolist())]
+        least: list[int] = self.issued.reshape(-1, WARPS).min(axis=1)[rows // WARPS].tolist()
+        return least
+
+    def wait(self, row: int, newest: int, behind: int) -> bool:
+        """Complete all but the warp's `newest` groups; False while other warps are behind: those of
+        its warpgroup have issued `behind` products."""
         marks = self._marks[row]
         if len(marks) <= newest:
             return True
         bound = marks[-newest - 1]
-        first, engine = self.first_of(row), self._machine.engine
-        behind = min(self.issued[first : first + WARPS].tolist())
+        engine = self._machine.engine
         if len(engine.queue):
             engine.wait_groups(self.queue_of(row), max(0, behind - bound))
-        if behind < bound or self._incomplete(first):
+        if behind < bound or self._incomplete(row):
             return False
         self._marks[row] = marks[len(marks) - newest :]
         return True
 
-    def _incomplete(self, first: int) -> bool:
+    def _incomplete(self, row: int) -> bool:
         warps = self._machine.shape.warps
-        return first % warps + WARPS > warps
+        return warps % WARPS != 0 and self.first_of(row) % warps + WARPS > warps
 
     def explain(self, row: int) -> dict[str, Any]:
         """For a warp that waits: which warps have not issued their part, and which have ended."""

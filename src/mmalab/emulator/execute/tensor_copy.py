@@ -19,9 +19,10 @@ from mmalab.emulator.events import Span
 from mmalab.emulator.execute.bulk import destinations
 from mmalab.emulator.execute.reduction import combine
 from mmalab.emulator.execute.registry import executes
-from mmalab.emulator.issue import Illegal, Issue, Step, each_lane, told
+from mmalab.emulator.execute.tensor_boxes import load_boxes
+from mmalab.emulator.issue import Illegal, Issue, Operands, Step, each_lane, told
 from mmalab.emulator.lanes import Lanes
-from mmalab.emulator.memory import Extent
+from mmalab.emulator.memory import SHARED_TAG, TAG_SHIFT, Extent
 from mmalab.errors import UsageError
 from mmalab.isa.targets import target as target_row
 from mmalab.tensormap import MAP_BYTES, NAN_FILL, Arrangement, Block, Cut, TensorMap, arrange, cut
@@ -175,7 +176,10 @@ def _box(issue: Issue, *, write: bool, whole: bool = False, before: _Box | None 
 
 @executes("cp.async.bulk.tensor")
 def _copy(lanes: Lanes) -> None:
-    each_lane(lanes, _store if lanes.modifier("space") == "global" else _load)
+    if lanes.modifier("space") == "global":
+        each_lane(lanes, _store)
+    elif not _load_together(lanes):
+        each_lane(lanes, _load)
 
 
 @executes("cp.reduce.async.bulk.tensor")
@@ -202,6 +206,31 @@ def _prefetch_line(lanes: Lanes) -> None:
 
 def _check_map(issue: Issue) -> None:
     map_at(issue, issue.generic("a"))
+
+
+def _load_together(lanes: Lanes) -> bool:
+    """Load the boxes of one map for many lanes at once; False, and nothing done, where it must go
+    lane by lane."""
+    machine, (position, lane) = lanes.machine, np.argwhere(lanes.mask)[0].tolist()
+    if (machine.observed or machine.schedule != "eager" or machine.space.shared.written is not None
+            or lanes.modifier("load", "tile") != "tile" or lanes.has("cta_group")):
+        return False
+    operands = Operands(lanes)
+    first, maps = Issue(operands, position, lane), operands.words("map")[lanes.mask]
+    address = first.generic("map")
+    if (maps != maps[0]).any() or address >> TAG_SHIFT == SHARED_TAG:
+        return False
+    try:
+        made = map_at(first, address)
+    except Illegal:
+        return False
+    tensor = machine.space.extent("global", made.offset, first.row)
+    if tensor is None or not load_boxes(lanes, operands, made, tensor):
+        return False
+    if machine.traffic is not None:
+        machine.traffic.fetch(address)
+        machine.traffic.fetch(made.offset)
+    return True
 
 
 def _load(issue: Issue) -> None:

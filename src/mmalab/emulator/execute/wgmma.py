@@ -31,7 +31,7 @@ from mmalab.emulator.execute.wgmma_plan import Plan, plan_of
 from mmalab.emulator.execute.wgmma_product import start, tiles_of, together
 from mmalab.emulator.execute.wgmma_whole import issue_whole
 from mmalab.emulator.lanes import Lanes
-from mmalab.emulator.state import pack
+from mmalab.emulator.state import any_lane, pack
 from mmalab.emulator.warpgroups import WARPS, Part
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _issue(lanes: Lanes) -> None:
         tiles.trim()
     with together(machine):
         whole = issue_whole(lanes, plan, named)
-        _issue_parts(lanes, plan, named, np.nonzero(~whole & lanes.mask.any(axis=1))[0].tolist())
+        _issue_parts(lanes, plan, named, np.nonzero(~whole & any_lane(lanes.mask))[0].tolist())
 
 
 def _issue_parts(lanes: Lanes, plan: Plan, named: dict[str, NDArray[Any]],

@@ -15,7 +15,7 @@ from mmalab.emulator.execute.registry import executes
 from mmalab.emulator.execute.wgmma_product import together
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.program import Imm, Site
-from mmalab.emulator.state import pack
+from mmalab.emulator.state import any_lane, pack
 
 if TYPE_CHECKING:
     from mmalab.emulator.machine import Machine
@@ -30,7 +30,7 @@ def _fence(lanes: Lanes) -> None:
 
 @executes("wgmma.commit_group")
 def _commit(lanes: Lanes) -> None:
-    for row in lanes.rows[lanes.mask.any(axis=1)].tolist():
+    for row in lanes.rows[any_lane(lanes.mask)].tolist():
         lanes.machine.warpgroups.commit(row)
     _tell(lanes, WgmmaCommit)
 
@@ -55,9 +55,10 @@ def _wait_each(lanes: Lanes) -> None:
     machine, count = lanes.machine, lanes.operands[0]
     newest = count.word if isinstance(count, Imm) else 0
     observed, groups, rows = machine.observed, machine.warpgroups, lanes.rows.tolist()
-    for position in np.nonzero(lanes.mask.any(axis=1))[0].tolist():
+    behind = groups.behind(lanes.rows)
+    for position in np.nonzero(any_lane(lanes.mask))[0].tolist():
         row = rows[position]
-        done = groups.wait(row, newest)
+        done = groups.wait(row, newest, behind[position])
         if done and not observed:
             continue
         active = lanes.mask[position]

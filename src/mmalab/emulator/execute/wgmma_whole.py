@@ -19,6 +19,7 @@ from mmalab.emulator.execute.wgmma_product import count, start, tiles_of
 from mmalab.emulator.execute.wgmma_tiles import TilePlan, run_apart
 from mmalab.emulator.lanes import Lanes
 from mmalab.emulator.program import Site
+from mmalab.emulator.state import all_lanes
 from mmalab.emulator.warpgroups import WARPS, Part, Product
 from mmalab.numerics.tile_ir import JOB, Word
 
@@ -78,10 +79,10 @@ def _alike(lanes: Lanes, named: _Words) -> NDArray[np.int64]:
     at = np.nonzero((heads % warps % WARPS == 0) & (heads % warps + WARPS <= warps)
                     & (rows[WARPS - 1 :] - heads == WARPS - 1))[0]
     four = at[:, None] + np.arange(WARPS)
-    alike = lanes.mask[four].all(axis=(1, 2))
+    alike = all_lanes(lanes.mask[four]).all(axis=1)
     alike &= (issued[rows[four]] == issued[rows[at]][:, None]).all(axis=1)
     for words in named.values():
-        alike &= (words[four] == words[at, 0][:, None, None]).all(axis=(1, 2))
+        alike &= all_lanes(words[four] == words[at, 0][:, None, None]).all(axis=1)
     return np.asarray(at[alike])
 
 

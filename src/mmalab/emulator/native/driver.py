@@ -1,7 +1,7 @@
 """Running a launch with threaded code: CTAs on threads, everything else by the NumPy machine.
 
-Round by round: every resident CTA that can run goes through ``run_cta`` on a thread (the call
-releases the interpreter lock); then the sites at which warps stopped are executed, each for all
+Round by round: the resident CTAs that can run go through ``run_ctas`` on threads (which hold no
+interpreter lock there); then the sites at which warps stopped are executed, each for all
 warps of all resident CTAs that stand there, as one NumPy operation of the machine. Barriers with
 counts, deadlocks, parked waits and findings are the machine's, exactly as without compiled code.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,12 +21,12 @@ from mmalab.emulator.deadlock import explain_deadlock
 from mmalab.emulator.interpret import Idle, Interpreter
 from mmalab.emulator.machine import Machine
 from mmalab.emulator.memory import FIRST_BUFFER_TAG, RANK_SHIFT, aligned_zeros
-from mmalab.emulator.native.abi import CONSTANT, Context, Reason
+from mmalab.emulator.native.abi import CONSTANT, Context
 from mmalab.emulator.native.arrivals import Arrivals
 from mmalab.emulator.native.counting import add_traffic
 from mmalab.emulator.native.generate import cta_specials, warp_specials
 from mmalab.emulator.native.threaded import ThreadedCode
-from mmalab.emulator.state import Status, unpack
+from mmalab.emulator.state import Status, all_lanes, any_lane, unpack
 from mmalab.emulator.warpgroups import WARPS
 from mmalab.errors import LimitExceeded
 
@@ -69,8 +68,18 @@ class ThreadedScheduler(Interpreter):
         self._error: BaseException | None = None
         self._callback = _CALLBACK(self._execute_one)
         sites = len(machine.program.sites)
+        #: Which sites are wgmma; at -1, where warps stand at none, one more.
+        self._is_product = np.zeros(sites + 2, bool)
+        self._is_product[code.products] = True
         self._runs = np.zeros((self.threads, sites + 1), np.int64)
         self._sites = np.zeros((self.threads, sites + 1, 4), np.int64)
+
+    def run(self) -> None:
+        """All CTAs, one window after the other."""
+        try:
+            super().run()
+        finally:
+            del self._callback  # it refers to the scheduler, whose arrays would stay for long
 
     # --- one window ---------------------------------------------------------------------------
 
@@ -153,16 +162,23 @@ class ThreadedScheduler(Interpreter):
     def _run_ctas(self, pool: ThreadPoolExecutor) -> None:
         """Run every CTA that has a warp to run."""
         state, warps = self.machine.state, self.machine.shape.warps
-        able = (state.status == Status.RUNNING).any(axis=1) & (self._standing < 0)
-        todo = np.nonzero(able.reshape(-1, warps).any(axis=1))[0].tolist()
-        if not todo:
+        able = any_lane(state.status == Status.RUNNING) & (self._standing < 0)
+        todo = np.nonzero(able.reshape(-1, warps).any(axis=1))[0].astype(np.int64)
+        if not len(todo):
             return
-        pending = iter(todo)
-        workers = min(self.threads, len(todo))
+        words, workers = self._words, min(self.threads, len(todo))
+        words[todo, Context.FUEL], words[todo, Context.SLICE] = _TURNS * self._slice, self._slice
+        following = np.zeros(1, np.int64)
+
+        def work(thread: int) -> None:
+            self.code.run_ctas(_pointer(words), words[0].nbytes, _pointer(todo), len(todo),
+                               _pointer(following), _pointer(self._runs[thread]),
+                               _pointer(self._sites[thread]))
+
         if workers == 1:
-            self._work(0, pending)
+            work(0)
         else:
-            list(pool.map(lambda thread: self._work(thread, pending), range(workers)))
+            list(pool.map(work, range(workers)))
         versions = self._words[:, Context.VERSION]
         self.machine.version += int(versions.sum())
         versions[:] = 0
@@ -173,23 +189,11 @@ class ThreadedScheduler(Interpreter):
     def _extra_context(self, words: NDArray[np.int64]) -> None:
         """For subclasses: more words of the context blocks."""
 
-    def _work(self, thread: int, pending: Iterator[int]) -> None:
-        """Take CTAs from `pending` until none is left."""
-        words, run = self._words, self.code.run_cta
-        for cta in pending:
-            block = words[cta]
-            block[Context.FUEL] = _TURNS * self._slice
-            block[Context.SLICE] = self._slice
-            block[Context.RUNS] = _pointer(self._runs[thread])
-            block[Context.SITES] = _pointer(self._sites[thread])
-            if run(_pointer(block)) == Reason.TRAP:
-                return
-
     def _tell_ended(self) -> None:
         """Barriers and collectives that wait for lanes which have ended look again."""
         machine, state = self.machine, self.machine.state
         ended = state.status == Status.EXITED
-        fresh = (ended & ~self._ended).any(axis=1)
+        fresh = any_lane(ended & ~self._ended)
         self._ended = ended
         if not fresh.any():
             return
@@ -220,7 +224,7 @@ class ThreadedScheduler(Interpreter):
     def _stops(self) -> bool:
         """Execute the sites at which warps stand; whether there were any."""
         machine, state = self.machine, self.machine.state
-        able = (state.status == Status.RUNNING).any(axis=1) & (self._standing >= 0)
+        able = any_lane(state.status == Status.RUNNING) & (self._standing >= 0)
         if not able.any():
             return False
         able = self._without_early(able)
@@ -256,10 +260,9 @@ class ThreadedScheduler(Interpreter):
     def _without_early(self, able: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Warps that stand at a wgmma before their siblings do wait for them, for a few rounds: a
         whole warpgroup is executed at once."""
-        products, warps = self.code.products, self.machine.shape.warps
-        if not len(products) or warps % WARPS:
+        if not self._is_product.any() or self.machine.shape.warps % WARPS:
             return able
-        at = np.where(able & np.isin(self._standing, products), self._standing, -1)
+        at = np.where(able & self._is_product[self._standing], self._standing, -1)
         groups = at.reshape(-1, WARPS)
         early = ((groups != groups[:, :1]).any(axis=1)[:, None] & (groups >= 0)).reshape(-1)
         early &= self._held < _HOLD
@@ -280,7 +283,7 @@ class ThreadedScheduler(Interpreter):
     def _hand_over(self) -> bool:
         """Warps that compiled code holds at barrier 0 arrive again, at the machine's barrier."""
         machine, state = self.machine, self.machine.state
-        held = (state.status == Status.BARRIER).all(axis=1) & (self._standing >= 0)
+        held = all_lanes(state.status == Status.BARRIER) & (self._standing >= 0)
         if not held.any():
             return False
         for site in np.unique(self._standing[held]).tolist():

@@ -7,7 +7,8 @@ a local variable; a divergent warp looks again at every place where control can 
 the lanes *above* the site that spun, so lanes that others wait for get as much as these.
 
 ``run_cta(context)`` goes round the CTA's warps and completes barrier 0 for whole CTAs. It returns
-when no warp can go on without Python (see :class:`Reason`).
+when no warp can go on without Python (see :class:`Reason`). ``run_ctas`` does that for one CTA
+after the other of a list that several threads share.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from mmalab.emulator.native.emit import FunctionWriter, Value, const, vector
 from mmalab.emulator.native.primitive import V1, V32
 from mmalab.emulator.state import Status
 
-__all__ = ["run_cta", "run_warp"]
+__all__ = ["run_cta", "run_ctas", "run_warp"]
 
 _V8 = vector("i8")
 _FAR = 0x7FFFFFFF
@@ -478,3 +479,29 @@ class _CtaWriter:
 def run_cta(*, watched: bool) -> FunctionWriter:
     """All warps of a CTA; `watched`: barriers move the race filter's clocks too."""
     return _CtaWriter(watched=watched).write()
+
+
+def run_ctas(*, watched: bool) -> FunctionWriter:
+    """One thread's share of the CTAs of a list.
+
+    Its arguments are the context blocks, the bytes of one, the list of numbers (i64) and its
+    length, then `next`, `runs` and `sites`: `next` is the place in the list from which
+    the next thread takes its CTA; `runs` and `sites` are this thread's. It comes back after a TRAP
+    too, and then has left CTAs in the list.
+    """
+    name = "run_ctas_watched" if watched else "run_ctas"
+    f = FunctionWriter("void", name, ["ptr", "i64", "ptr", "i64", "ptr", "ptr", "ptr"], "nounwind")
+    f.branch("take")
+    f.label("take")
+    at = f.emit("i64", f"atomicrmw add ptr {f.arg(4).ref}, i64 1 seq_cst")
+    f.branch_if(f.compare("icmp ult", at, f.arg(3)), "run", "done")
+    f.label("run")
+    number = f.load("i64", f.offset(f.arg(2), f.binary("shl", at, const("i64", 3))), 8)
+    context = f.offset(f.arg(0), f.binary("mul", number, f.arg(1)))
+    f.store(f.arg(5), f.offset(context, 8 * Context.RUNS), 8)
+    f.store(f.arg(6), f.offset(context, 8 * Context.SITES), 8)
+    why = f.call("i32", "run_cta_watched" if watched else "run_cta", [context])
+    f.branch_if(f.compare("icmp eq", why, const("i32", Reason.TRAP)), "done", "take")
+    f.label("done")
+    f.ret()
+    return f

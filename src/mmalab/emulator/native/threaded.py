@@ -22,7 +22,7 @@ from mmalab.emulator.liveness import live_slots, reads_of, writes_of
 from mmalab.emulator.native.abi import RECORD_WORDS, Base, Flag, Kind, Record, place
 from mmalab.emulator.native.filter import functions as filter_functions
 from mmalab.emulator.native.generate import GENERATORS, KNOWN, special_place
-from mmalab.emulator.native.interpreter import run_cta, run_warp
+from mmalab.emulator.native.interpreter import run_cta, run_ctas, run_warp
 from mmalab.emulator.native.primitive import Index, PrimitiveWriter, leaves, signature
 from mmalab.emulator.native.runtime import runtime
 from mmalab.emulator.program import (
@@ -138,7 +138,8 @@ def _compile(written: _Written) -> Primitive:
 
 
 _LIBRARY = {f.name: f for f in (
-    *runtime(), *filter_functions(), run_warp(), run_cta(watched=False), run_cta(watched=True))}
+    *runtime(), *filter_functions(), run_warp(),
+    *(write(watched=watched) for write in (run_cta, run_ctas) for watched in (False, True)))}
 
 
 @lru_cache(maxsize=1)
@@ -151,8 +152,9 @@ def library() -> Handle:
     declared = [text for name, text in sorted(calls.items()) if name not in _LIBRARY]
     text = "\n".join([*(f.text() for f in functions), *declared])
     signatures: dict[str, tuple[Any, ...]] = dict.fromkeys(_LIBRARY, (None,))
-    for name in ("run_cta", "run_cta_watched"):
-        signatures[name] = (ctypes.c_int32, ctypes.c_void_p)
+    signatures |= dict.fromkeys(("run_ctas", "run_ctas_watched"), (
+        None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64,
+        *(ctypes.c_void_p,) * 3))
     return load(text, signatures)
 
 
@@ -182,7 +184,7 @@ class _Constants:
 
 
 class ThreadedCode:
-    """A program's records, ready for run_cta. Immutable after construction."""
+    """A program's records, ready for run_ctas. Immutable after construction."""
 
     def __init__(self, program: Program, options: Iterable[str] = (),
                  stops: AbstractSet[int] = frozenset()) -> None:
@@ -203,8 +205,8 @@ class ThreadedCode:
         self.records = self._records(primitives)
         self.constants = self._constants.array()
         watched = "filter" in self.options
-        self.run_cta: Callable[[int], int] = library()[
-            "run_cta_watched" if watched else "run_cta"]
+        self.run_ctas: Callable[..., None] = library()[
+            "run_ctas_watched" if watched else "run_ctas"]
 
     # --- primitives
 
