@@ -50,7 +50,7 @@ REFUSED = {
     "choice": (["--plan", "warp_tile=64x64"], [
         "--plan warp_tile=(64, 64): is no choice of sm90_wgmma",
         ("  legal: tile, stages, cluster, groups, schedule, store, copy, left, flight, part, "
-         "parts, band, panels, l2_promotion, persistent, sms"), SEE]),
+         "parts, band, panels, l2_promotion, overlap, persistent, sms"), SEE]),
     "kind": (["--plan", "tile=5"], ["--plan tile=5: is not 2 numbers",
                                     "  legal: such as tile=128x256", SEE]),
     "no value": (["--plan", "stages"], ["--plan stages: has no value", "  legal: KEY=VALUE",
@@ -64,6 +64,18 @@ def test_options_that_a_family_does_not_have(mmalab, words: list[str], lines: li
     answer = mmalab("gemm", 128, 64, 128, "--kernel", "sm90_wgmma", *words)
     assert answer.code == 2
     assert answer.err.splitlines() == lines
+
+
+def test_every_choice_of_the_factory_can_be_planned(mmalab) -> None:
+    """--plan takes what the factory takes: no list of its own that could lag behind."""
+    answer = mmalab("gemm", 256, 128, 64, "--kernel", "sm80_mma", "--dry-run", "--plan",
+                    "tile=256x128,stages=4,copy=tma,store=ring,waves=even,drain=3,"
+                    "overlap=launch,sms=1")
+    assert answer.code == 0
+    assert "store ring, copy tma, overlap launch" in answer.out
+    answer = mmalab("gemm", 256, 128, 64, "--kernel", "sm80_mma", "--plan", "store=7")
+    assert answer.err.splitlines()[:2] == ["--plan store=7: is not a word",
+                                           "  legal: such as store=direct"]
 
 
 def test_the_same_said_twice(mmalab) -> None:

@@ -124,7 +124,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
             *_rows("E4M3, promoted every 128,", _SQUARES, _WGMMA,
                    *_also({**_E4M3, "promote_every": 128}, *_HALVES)),
             *_rows("E4M3, promoted every 64,", _square(8192), _WGMMA,
-                   {**_E4M3, "promote_every": 64})),
+                   *_also({**_E4M3, "promote_every": 64}, *_HALVES))),
     "scaled": _rows("E4M3, scales of 1 x 128 and 128 x 128,", {
         **_SQUARES, "DeepSeek-V3, expert gate and up": _MODELS["DeepSeek-V3, expert gate and up"]},
         _WGMMA, *_also({**_E4M3, "scaled": True}, *_BLOCKS)),

@@ -28,9 +28,10 @@ _LONG = 15
 _SAID: tuple[tuple[str, str], ...] = (
     ("stages", "{} stages"), ("warp_tile", "warps of {}"), ("cluster", "cluster {}"),
     ("split", "K split by {}"), ("schedule", "{}"), ("layout", "{}"), ("store", "store {}"),
-    ("copy", "copy {}"), ("left", "A from {}"), ("promote_every", "promoted every {}"))
+    ("copy", "copy {}"), ("left", "A from {}"), ("waves", "{} waves"),
+    ("overlap", "overlap {}"), ("promote_every", "promoted every {}"))
 #: What goes without saying; of `mma` also that threads copy.
-_USUAL = ((1, 1), 1, "cooperative", "shared", None)
+_USUAL = ((1, 1), 1, "cooperative", "shared", "whole", "none", None)
 #: How A and B come into shared memory, by a fact's word.
 _COPIES: Mapping[str, str] = MappingProxyType({
     "tma": "TMA",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
+from inspect import signature
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -25,10 +26,11 @@ _KERNELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "sm80_mma": ("layout", "stages"),
     "sm90_wgmma": (),
 })
-#: Arguments of sm80_mma's factory that --plan sets, each with a value; sm90_wgmma has a Plan.
-_MMA_CHOICES: Mapping[str, Any] = MappingProxyType({
-    "layout": "swizzled", "stages": 3, "warp_tile": (64, 64), "tile": (256, 128), "span": 64,
-    "band": 2048, "copy": "threads", "sms": 132})
+#: Values of those arguments of sm80_mma's factory that --plan sets and that have none by default.
+_UNSET: Mapping[str, Any] = MappingProxyType({
+    "warp_tile": (64, 64), "tile": (256, 128), "span": 64})
+#: Arguments of the factories that are options of their own.
+_OPTIONS = ("m", "n", "k", "dtype", "accumulate", "promote_every")
 #: Where the error of a result comes from, when it is not the sums.
 _ROUNDED: Mapping[str, str] = MappingProxyType({
     "bf16": ", most of it C's rounding to bf16 (8 bits)",
@@ -111,7 +113,7 @@ def _made(family: str, sizes: tuple[int, int, int], common: dict[str, Any],
             raise UsageError(f"--{key} {value}", f"is no option of {family}",
                              legal=_instead(key, value), where=_WHERE)
     given = choices_of(plan, "--plan")
-    known = dict(_MMA_CHOICES) if family == "sm80_mma" else {
+    known = _arguments(sm80_mma.gemm) if family == "sm80_mma" else {
         field.name: field.default for field in fields(sm90_wgmma.Plan)}
     for key, value in given.items():
         if key not in known:
@@ -127,6 +129,12 @@ def _made(family: str, sizes: tuple[int, int, int], common: dict[str, Any],
     if family == "sm80_mma":
         return sm80_mma.gemm(m, n, k, **common, **own, **given)
     return sm90_wgmma.gemm(m, n, k, **common, plan=sm90_wgmma.Plan(**given) if given else None)
+
+
+def _arguments(factory: Callable[..., Any]) -> dict[str, Any]:
+    """What --plan sets of a factory without a Plan: each argument with a value."""
+    return {name: _UNSET.get(name, parameter.default)
+            for name, parameter in signature(factory).parameters.items() if name not in _OPTIONS}
 
 
 def _kind(value: Any) -> str:

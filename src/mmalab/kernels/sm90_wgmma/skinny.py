@@ -96,6 +96,7 @@ def skinny(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, 
         prepare=partial(_prepare, shape),
         facts={
             "tile": (LINES, shape.columns, shape.values), "stages": stages, "split": split,
+            "overlap": overlap,
             "shared_bytes": shape.shared_bytes,
             "instruction": row.key(shape.columns), "instruction_k": row.k, "unit": row.unit,
             "maps": shape.maps(),
