@@ -27,6 +27,7 @@ import argparse
 import datetime as dt
 import hashlib
 import json
+import os
 import secrets
 import sys
 import time
@@ -448,26 +449,44 @@ def _keep(done: list[_Done], seed: int, options: argparse.Namespace, seconds: fl
     return 1 if missing else 0
 
 
+@dataclass(frozen=True)
+class _Vectors:
+    """What a device wrote: the file's arrays, its facts, and the kernels with their numbers."""
+
+    held: dict[str, NDArray[Any]]
+    facts: dict[str, Any]
+    kernels: list[tuple[int, dict[str, Any], Setup]]
+
+
+@lru_cache(maxsize=2)
+def _vectors(path: Path, only: str) -> _Vectors:
+    """The vectors of a file, of the kernels that are printed with `only`."""
+    with np.load(path) as file:
+        held = {name: file[name] for name in file.files}
+    facts, index = (json.loads(str(held[name])) for name in ("facts", "index"))
+    setups = _wanted(every=facts.get("every", False), only=facts.get("only", ""))
+    if [str(setup) for setup in setups] != [row["kernel"] for row in index]:
+        message = f"{path} is of other kernels than these"
+        raise SystemExit(message)
+    return _Vectors(held, facts, [(at, row, setup) for at, (row, setup) in enumerate(
+        zip(index, setups, strict=True)) if only in row["kernel"]])
+
+
 def _replay(options: argparse.Namespace) -> int:
     """Emulate what the vectors hold, and write the record of all of them."""
     start = time.monotonic()
     cases: list[dict[str, Any]] = []
     facts: list[dict[str, Any]] = []
     for path in options.compare:
-        with np.load(path) as file:
-            held = {name: file[name] for name in file.files}
-        facts.append(json.loads(str(held["facts"])))
-        index = json.loads(str(held["index"]))
-        setups = _wanted(every=facts[-1].get("every", False), only=facts[-1].get("only", ""))
-        if [str(setup) for setup in setups] != [row["kernel"] for row in index]:
-            message = f"{path} is of other kernels than these"
-            raise SystemExit(message)
-        replayed = partial(_replayed, held=held, seed=facts[-1]["seed"])
-        before = len(cases)
-        cases += [replayed(at, row, setup) for at, (row, setup) in
-                  enumerate(zip(index, setups, strict=True)) if options.only in row["kernel"]]
-        print(f"{path.name}: {len(cases) - before} kernels, {time.monotonic() - start:.0f} s",
+        found = _vectors(path, options.only)
+        facts.append(found.facts)
+        cases += each(partial(_replayed, path=path, only=options.only), len(found.kernels),
+                      workers=min(options.workers, os.cpu_count() or 1), lost=_never)
+        print(f"{path.name}: {len(found.kernels)} kernels, {time.monotonic() - start:.0f} s",
               flush=True)
+    for case in cases:
+        if case.get("mismatches"):
+            print(json.dumps(case), flush=True)
     command = " ".join(["tools/gpu_wgmma.py --compare", *(path.name for path in options.compare)])
     record = _record(cases, facts[-1]["device"], time.monotonic() - start, command) | {
         "date": facts[-1]["date"], "seeds": [each["seed"] for each in facts],
@@ -477,10 +496,17 @@ def _replay(options: argparse.Namespace) -> int:
     return _written(record, options)
 
 
-def _replayed(at: int, row: dict[str, Any], setup: Setup, *, held: dict[str, NDArray[Any]],
-              seed: int) -> dict[str, Any]:
+def _never(case: dict[str, Any]) -> bool:
+    """The emulator loses nothing."""
+    del case
+    return False
+
+
+def _replayed(number: int, *, path: Path, only: str) -> dict[str, Any]:
     """One kernel of some vectors on the emulator. Words that differ are counted where the vectors
     hold them; of the others it is known that a case differs, and counted as one word."""
+    found = _vectors(path, only)
+    (at, row, setup), held, seed = found.kernels[number], found.held, found.facts["seed"]
     args = _arguments(setup, np.random.default_rng([seed, at]))
     case: dict[str, Any] = {"kernel": row["kernel"], "form": setup.key, "outputs": args[4].size}
     if row["probe"]:
@@ -498,8 +524,6 @@ def _replayed(at: int, row: dict[str, Any], setup: Setup, *, held: dict[str, NDA
         case["mismatches"] = int(wrong.sum())
         case |= {"by_mix": dict(zip(MIXES, wrong.astype(int).tolist(), strict=True))} if (
             wrong.any()) else {}
-    if case["mismatches"]:
-        print(json.dumps(case), flush=True)
     return case
 
 
