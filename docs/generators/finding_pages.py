@@ -41,7 +41,10 @@ need the initialisation at cluster scope: `fence.mbarrier_init.release.cluster` 
 barrier (which may be relaxed then), or a releasing cluster barrier.""",
     "descriptor-mismatch": """A warning, because the hardware reads such an operand as it is told:
 8 rows of A may be meant for all 64. Where N is 8, nothing reads the stride between groups of 8
-rows.""",
+rows. Operands are also compared with the box that a tensor copy wrote: K and rows go along different
+dimensions of it, and the next product of a sum goes on along K, by as much in A as in B. A tile that
+strides, steps and major consistently take for its transpose is a legal product of the other matrix:
+only the numbers tell.""",
 }
 
 

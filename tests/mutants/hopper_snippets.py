@@ -27,7 +27,7 @@ _HEAD = """.version 8.6
 .reg .pred %p<32>; .reg .pred %e; .reg .pred %el; .reg .b16 %h<8>; .reg .b32 %r<64>;
 .reg .b32 %t; .reg .b32 %w; .reg .b32 %l; .reg .b32 %k; .reg .b32 %s; .reg .b32 %b;
 .reg .f32 %f<64>; .reg .b64 %rd<32>; .reg .b64 %g<4>; .reg .b64 %m<4>;
-.shared .align 1024 .b8 s[32768]; .shared .align 8 .b8 b[64];
+.shared .align 1024 .b8 s[{shared}]; .shared .align 8 .b8 b[64];
 mov.u32 %t, %tid.x; shr.u32 %w, %t, 5; and.b32 %l, %t, 31; mov.u32 %k, %cluster_ctarank;
 mov.u32 %s, s; mov.u32 %b, b; setp.eq.u32 %e, %t, 0; setp.eq.u32 %el, %l, 0;
 """
@@ -36,7 +36,7 @@ PRODUCT = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16"
 START = "fence.mbarrier_init.release.cluster; bar.sync 0;\n"
 
 
-def text(body: str, args: Sequence[Any], attributes: str = "") -> str:
+def text(body: str, args: Sequence[Any], attributes: str = "", shared: int = 32768) -> str:
     """The kernel of a body: parameter i in ``%gi``, or, of a tensor map, in ``%mi``."""
     parameters, loads = [], []
     for number, value in enumerate(args):
@@ -47,14 +47,14 @@ def text(body: str, args: Sequence[Any], attributes: str = "") -> str:
             parameters.append(f".param .u64 p{number}")
             loads.append(f"ld.param.u64 %g{number}, [p{number}];"
                          f" cvta.to.global.u64 %g{number}, %g{number};")
-    head = _HEAD.format(parameters=", ".join(parameters), attributes=attributes)
+    head = _HEAD.format(parameters=", ".join(parameters), attributes=attributes, shared=shared)
     return head + "\n".join([*loads, body, "ret;", "}"]) + "\n"
 
 
 def run(body: str, args: Sequence[Any] = (), *, block: int = 128, attributes: str = "",
-        **options: Any) -> Any:
+        shared: int = 32768, **options: Any) -> Any:
     """Emulate a body on one CTA, or on what the options say."""
-    return mmalab.emulate(text(body, args, attributes), list(args), block=block,
+    return mmalab.emulate(text(body, args, attributes, shared), list(args), block=block,
                           **{"grid": 1, "max_steps": 200_000, **options})
 
 

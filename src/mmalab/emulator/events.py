@@ -205,6 +205,19 @@ class Mbarrier:
 # --- asynchronous operations: what they will do, told when they are issued ------------------------
 
 @dataclass(frozen=True, slots=True)
+class Tile:
+    """Where the 16-byte pieces of a wgmma operand lie before the swizzle.
+
+    `chunks` int64, relative to the shared address `base`: [mn, k / T] where K is contiguous, [mn /
+    T, k] where MN is; T elements are 16 bytes. One array stands for all operands of its shape.
+    """
+
+    chunks: NDArray[np.int64]
+    base: int
+    major: str
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """Bytes that an asynchronous operation reads or writes: `size` bytes from each of `starts`.
 
@@ -225,6 +238,7 @@ class Span:
     box: tuple[int, ...] = ()
     #: An operand of wgmma: bytes from each group of 8 rows to the next, and one address of each.
     groups: tuple[int, ...] = ()
+    tile: Tile | None = None
 
 
 @dataclass(frozen=True, slots=True)

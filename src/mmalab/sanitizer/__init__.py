@@ -17,7 +17,7 @@ barriers, warps     CTA barriers; lane masks, collectives, colliding lanes
 copies, cpasync     groups of cp.async; their agent
 mbarrier, phases    mbarriers; one object. `protocol` is the rules of use, `unchecked` static
 bulk, wgmma         bulk and tensor copies; products, their registers
-tiles               operands of wgmma against the boxes that their bytes came in
+tiles, tile_steps   operands of wgmma against the boxes that their bytes came in: `boxes`
 warpgroups          what the four warps of a warpgroup must execute alike
 cluster_barrier     barrier.cluster; `lifetime` is shared memory of CTAs that start and exit
 uninitialised       bytes read before they were written

@@ -25,6 +25,7 @@ from mmalab.sanitizer.lifetime import Lifetimes
 from mmalab.sanitizer.mbarrier import Mbarriers
 from mmalab.sanitizer.phases import Place
 from mmalab.sanitizer.sweep import Sweeps
+from mmalab.sanitizer.tile_steps import StepRule
 from mmalab.sanitizer.touch import Sweep
 from mmalab.sanitizer.world import World
 
@@ -49,13 +50,14 @@ class BulkRule:
     """Follows bulk operations and bulk groups."""
 
     def __init__(self, world: World, sweeps: Sweeps, agents: Agents, groups: Groups,
-                 mbarriers: Mbarriers, lifetimes: Lifetimes) -> None:
+                 mbarriers: Mbarriers, lifetimes: Lifetimes, steps: StepRule) -> None:
         self._world = world
         self._sweeps = sweeps
         self._agents = agents
         self._groups = groups
         self._mbarriers = mbarriers
         self._lifetimes = lifetimes
+        self._steps = steps
         self._sources: dict[tuple[int, int], dict[int, _Source]] = {}
         #: The last reduction of each warp: its lanes that follow may repeat it.
         self._reduced: dict[tuple[int, int], Async] = {}
@@ -63,6 +65,8 @@ class BulkRule:
     def issue(self, event: Async) -> None:
         """Check every span with what the issuer knows, and enter it under its agent."""
         self._check_repeated(event)
+        if event.signals:
+            self._steps.copied(event)
         done_by: dict[int, _Doer] = {}
         first: _Doer | None = None
         for signal in event.signals:

@@ -38,6 +38,7 @@ from mmalab.sanitizer.publications import Publications
 from mmalab.sanitizer.races import Races
 from mmalab.sanitizer.shadow import Page
 from mmalab.sanitizer.sweep import Sweeps
+from mmalab.sanitizer.tile_steps import StepRule
 from mmalab.sanitizer.touch import Touch
 from mmalab.sanitizer.unchecked import unchecked_waits
 from mmalab.sanitizer.uninitialised import Uninitialised
@@ -86,8 +87,10 @@ class HappensBefore:
         self._mbarriers = Mbarriers(world, self._races, sweeps, agents, queues)
         judge.published, words.delivered = self._mbarriers.published, self._mbarriers.delivered
         self._lifetimes = Lifetimes(world, self._mbarriers)
-        self._bulk = BulkRule(world, sweeps, agents, groups, self._mbarriers, self._lifetimes)
-        self._wgmma = WgmmaRule(world, sweeps, agents, groups)
+        steps = StepRule(world, sweeps)
+        self._bulk = BulkRule(world, sweeps, agents, groups, self._mbarriers, self._lifetimes,
+                              steps)
+        self._wgmma = WgmmaRule(world, sweeps, agents, groups, steps)
         self._cluster = ClusterBarriers(world)
         self._barriers = CtaBarriers(world, queues)
         self._warps = WarpRules(world)

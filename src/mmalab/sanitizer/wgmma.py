@@ -36,6 +36,7 @@ from mmalab.sanitizer.gathering import Gathering
 from mmalab.sanitizer.groups import Groups
 from mmalab.sanitizer.lanes import WarpClock
 from mmalab.sanitizer.sweep import Looked, Sweeps
+from mmalab.sanitizer.tile_steps import StepRule
 from mmalab.sanitizer.tiles import TileRule
 from mmalab.sanitizer.touch import Sweep
 from mmalab.sanitizer.world import World
@@ -112,12 +113,14 @@ class _Product:
 class WgmmaRule:
     """Follows products, their groups and their registers."""
 
-    def __init__(self, world: World, sweeps: Sweeps, agents: Agents, groups: Groups) -> None:
+    def __init__(self, world: World, sweeps: Sweeps, agents: Agents, groups: Groups,
+                 steps: StepRule) -> None:
         self._world = world
         self._sweeps = sweeps
         self._agents = agents
         self._groups = groups
         self._tiles = TileRule(world, sweeps)
+        self._steps = steps
         self._files: dict[tuple[int, int], _File] = {}
         self._products: dict[tuple[int, int], _Product] = {}
         #: (CTA, warpgroup) -> epoch -> the order in time of the warps that issued it.
@@ -139,8 +142,10 @@ class WgmmaRule:
         product = self._products.get(group)
         if product is None or product.index != event.index or not product.reads(event):
             product = self._products[group] = _Product(event.index, event.reads)
+            shared = self._world.cta(event.cta).shared
             for span in event.reads:
-                self._tiles.check(event, span, self._world.cta(event.cta).shared)
+                self._tiles.check(event, span, shared)
+            self._steps.product(event, shared)
         for lane in _observers(clock):
             for number, span in enumerate(event.reads):
                 sweep = Sweep(
@@ -157,6 +162,7 @@ class WgmmaRule:
             self._files.pop((cta, warp), None)
             self._started.pop((cta, warp // _WARPS), None)
             self._products.pop((cta, warp // _WARPS), None)
+        self._steps.retire(cta, self._world.warps)
 
     def _start(self, group: tuple[int, int], epoch: int) -> Gathering:
         """What gathers the issue of an epoch; the oldest of too many joins the next."""
@@ -168,6 +174,7 @@ class WgmmaRule:
 
     def fence(self, event: WgmmaFence) -> None:
         """What was done to registers before is done."""
+        self._steps.fence(event.cta, event.warp)
         registers = self._file(event)
         registers.fenced = True
         registers.used.clear()

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from mmalab import formats
 from mmalab.descriptors import WGMMA, chunk_addresses
-from mmalab.emulator.events import Span
+from mmalab.descriptors.canonical import swizzled
+from mmalab.emulator.events import Span, Tile
 from mmalab.emulator.warpgroups import WARPS
 from mmalab.isa.form import Fragment
 from mmalab.numerics.fragments import from_registers, to_registers
@@ -49,6 +50,8 @@ class SharedOperand:
     swizzle: str
     #: The descriptor's stride between groups of 8 rows (K-major).
     step: int = 0
+    #: `chunks` before the swizzle; None where its pattern begins elsewhere (a base offset).
+    plain: NDArray[np.int64] | None = None
 
     @cached_property
     def extent(self) -> tuple[int, int]:
@@ -83,8 +86,9 @@ class SharedOperand:
     def span(self, owner: int, base: int) -> Span:
         """The bytes that the operand is read from."""
         starts, size = self.runs
+        tile = None if self.plain is None else Tile(self.plain, base, self.major)
         return Span("shared", owner, "read", starts + base, size, swizzle=self.swizzle,
-                    groups=self._grouped(base))
+                    groups=self._grouped(base), tile=tile)
 
     def _grouped(self, base: int) -> tuple[int, ...]:
         """The step between groups of 8 rows, and where each group's first chunk lies."""
@@ -122,8 +126,10 @@ class SharedOperand:
 def _relative(word: int, mn: int, k: int, type_: str, major: str) -> SharedOperand:
     one = WGMMA.read(word)
     bits = formats.get(type_).bits
-    return SharedOperand(chunk_addresses(one, mn, k, bits, major), mn, type_, major, one.swizzle,
-                         one.sbo)
+    chunks = chunk_addresses(one, mn, k, bits, major)
+    # The XOR looks at bits that it leaves alone: done twice, it is undone.
+    plain = None if one.base_offset else swizzled(one, chunks)
+    return SharedOperand(chunks, mn, type_, major, one.swizzle, one.sbo, plain)
 
 
 def shared_operand(word: int, mn: int, k: int, type_: str, major: str) -> tuple[SharedOperand, int]:
