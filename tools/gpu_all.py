@@ -63,6 +63,8 @@ STEPS: tuple[Step, ...] = (
                      "{out}/records/h200/cluster_equality.json"), 25, 120),
     Step("wgmma", ("tools/gpu_wgmma.py", "--every", "--vectors",
                    "{out}/vectors/h200/wgmma_every.npz"), 45, 180),
+    Step("wgmma-layouts", ("tools/gpu_wgmma.py", "--vectors", "{out}/vectors/h200/wgmma.npz"),
+         20, 120),
     Step("products", ("tools/gpu_equality.py", "launch", "{out}/vectors/h200/products.npz"),
          30, 180),
     Step("tma", ("tools/gpu_tma.py", "--times", "4", "--out",

@@ -67,7 +67,7 @@ EVERY_N = (("f32", "bf16", "bf16", 16, ""), ("f16", "f16", "f16", 16, ""),
            ("f32", "e4m3", "e5m2", 32, ""), ("s32", "s8", "u8", 32, ""))
 SWIZZLES = ("none", "32B", "64B", "128B")
 MIXES = ("bits", "normal", "ladder", "cancel")
-#: Words of a kernel's cases up to which vectors hold them all.
+#: Words of a kernel's cases up to which vectors hold them all, as they do of probes.
 WHOLE = 2048
 #: Room for A; B begins behind it.
 _B_AT = 16 * 1024
@@ -427,7 +427,7 @@ def _keep(done: list[_Done], seed: int, options: argparse.Namespace, seconds: fl
     """Write down what the device made of all kernels; 1 where one did not run."""
     index = [{"probe": "", **case} for case, _ in done]
     whole = {str(at): words for at, (_, words) in enumerate(done)
-             if words is not None and words.size <= WHOLE}
+             if words is not None and (words.size <= WHOLE or index[at]["probe"])}
     path = options.vectors
     for row in index:
         if "problem" in row:

@@ -31,13 +31,14 @@ _LINE = {"l2_promotion": "128B"}
 _LARGE = ({"tile": (128, 256), "stages": 4, **_LINE},
           {"tile": (256, 208), "stages": 3, "cluster": (1, 2), **_LINE})
 #: The same, C leaving through stages of the ring: of 16-bit results, and of words.
-_LENT = ({"tile": (256, 208), "stages": 3, "cluster": (1, 2), "store": "ring", **_LINE},
-         {"tile": (256, 192), "stages": 4, "cluster": (1, 2), "store": "ring", **_LINE},
-         *({"tile": (128, 256), "stages": 4, "store": "ring", "overlap": overlap, **_LINE}
-           for overlap in ("none", "launch")))
-_LENT_WORDS = tuple({"tile": (128, 256), "stages": 4, "cluster": cluster, "overlap": overlap,
-                     "store": "ring", **_LINE}
-                    for cluster in ((1, 1), (2, 1)) for overlap in ("none", "launch"))
+_LENT: tuple[dict[str, Any], ...] = (
+    {"tile": (256, 208), "stages": 3, "cluster": (1, 2), "store": "ring", **_LINE},
+    {"tile": (256, 192), "stages": 4, "cluster": (1, 2), "store": "ring", **_LINE},
+    *({"tile": (128, 256), "stages": 4, "store": "ring", "overlap": overlap, **_LINE}
+      for overlap in ("none", "launch")))
+_LENT_WORDS: tuple[dict[str, Any], ...] = tuple(
+    {"tile": (128, 256), "stages": 4, "cluster": cluster, "overlap": overlap, "store": "ring",
+     **_LINE} for cluster in ((1, 1), (2, 1)) for overlap in ("none", "launch"))
 #: The same where sums are promoted.
 _HALVES = ({"tile": (128, 256), "stages": 4, "cluster": (2, 1), "part": 128, **_LINE},
            {"tile": (128, 192), "stages": 5, "cluster": (2, 1), "part": 96, "parts": 2, **_LINE},
@@ -70,10 +71,11 @@ _MMA_CHOICES: tuple[dict[str, Any], ...] = (
 #: first, to rows that TMA reads.
 _SERIAL = {**_BF16, "copy": "shifted", "tile": (256, 192), "stages": 4, "cluster": (1, 2),
            "flight": 0}
-_SHIFTED = (_BF16, _SERIAL,
-            *({**_SERIAL, "left": "registers", **other}
-              for other in (_LINE, {"l2_promotion": "none"}, {**_LINE, "band": 4096},
-                            {**_LINE, "band": 1024})))
+_SHIFTED: tuple[dict[str, Any], ...] = (
+    _BF16, _SERIAL,
+    *({**_SERIAL, "left": "registers", **other}
+      for other in (_LINE, {"l2_promotion": "none"}, {**_LINE, "band": 4096},
+                    {**_LINE, "band": 1024})))
 _COPIED = {**_BF16, "copy": "padded", "tile": (256, 208), "stages": 3, "cluster": (1, 2)}
 
 #: Projections of public models at a prefill of 4096 or 8192 tokens: tokens, outputs, inputs.
