@@ -139,8 +139,7 @@ class Loaded(Mainloop):
         self.arrived()
         b.mov("u32", self.cursor.stage, out=coming.stage)
         b.mad_lo("u32", self.cursor.stage, size, self.shared, out=coming.here)
-        _, right = self.operands()
-        b.mov("b64", right, out=coming.right)
+        b.mov("b64", self.operand("b"), out=coming.right)
         self.cursor.advance()
         b.mad_lo("u32", self.cursor.stage, size, self.shared, out=coming.ahead)
 

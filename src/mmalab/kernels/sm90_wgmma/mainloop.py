@@ -51,14 +51,17 @@ class Mainloop:
                          self.release) if problem.lent else None
 
     def _descriptors(self, shared: Register, group: Register) -> None:
+        """Of what wgmma takes from shared memory, in the first stage."""
         b, plan = self.b, self.problem.plan
-        own = shared
-        if plan.schedule == "cooperative" and plan.groups > 1:
-            own = b.mad_lo("u32", group, plan.group_rows * SLICE, shared)
-        behind = b.add("u32", shared, plan.a_bytes)
-        self.descriptors = [
-            b.or_("b64", b.cvt("u64.u32", b.shr("u32", place, 4)), swizzled_descriptor())
-            for place in (own, behind)]
+        places = {}
+        if not self.problem.loaded:
+            places["a"] = shared
+            if plan.schedule == "cooperative" and plan.groups > 1:
+                places["a"] = b.mad_lo("u32", group, plan.group_rows * SLICE, shared)
+        places["b"] = b.add("u32", shared, plan.a_bytes)
+        self.descriptors = {
+            name: b.or_("b64", b.cvt("u64.u32", b.shr("u32", place, 4)), swizzled_descriptor())
+            for name, place in places.items()}
 
     def _releases(self) -> None:
         """Which thread arrives where: thread i of a group (of each warp, where warps read for
@@ -147,7 +150,7 @@ class Mainloop:
         b, cursor = self.b, self.cursor
         self.arrived()
         b.emit("wgmma.fence.sync.aligned")
-        a, right = self.operands()
+        a, right = self.operand("a"), self.operand("b")
         for step in range(self.problem.steps):
             for block, registers in enumerate(self.sums):
                 self.multiply(registers, a, right, step, block, begins=first and step == 0)
@@ -155,12 +158,10 @@ class Mainloop:
         b.mov("u32", cursor.stage, out=before)
         cursor.advance()
 
-    def operands(self) -> tuple[Register, Register]:
-        """The descriptors of A and B in the cursor's stage."""
+    def operand(self, name: str) -> Register:
+        """The descriptor of A or B in the cursor's stage."""
         stage = self.problem.plan.stage_bytes >> 4
-        a, b = (self.b.mad_wide("u32", self.cursor.stage, stage, place)
-                for place in self.descriptors)
-        return a, b
+        return self.b.mad_wide("u32", self.cursor.stage, stage, self.descriptors[name])
 
     def multiply(self, registers: list[Register], a: Register, right: Register, step: int,
                  block: int, *, column: int = 0, begins: bool = False) -> None:

@@ -80,7 +80,7 @@ class Promoted(Mainloop):
         self.arrived()
         if self.scales is not None:
             self.scales.next()
-        a, right = self.operands()
+        a, right = self.operand("a"), self.operand("b")
         flight = len(self.parts)
         for number, unit in enumerate(units):
             self._start(unit, self.parts[number % flight], a, right)
