@@ -56,7 +56,8 @@ def test_arrivals(kind: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None
     seed = int(np.random.default_rng().integers(2**32))
     print("seed", seed)
     rng = np.random.default_rng(seed)
-    pending = rng.integers(*{"open": (129, 200), "many phases": (1, 5), "too many": (1, 3)}[kind], 8)
+    low, high = {"open": (129, 200), "many phases": (1, 5), "too many": (1, 3)}[kind]
+    pending = rng.integers(low, high, 8)
     init = "".join(f"mbarrier.init.shared::cta.b64 [%r1+{8 * i}], {count};"
                    for i, count in enumerate(pending.tolist()))
     which = rng.integers(0, 8, 128).astype(np.uint32)

@@ -67,6 +67,8 @@ class Warpgroups:
         #: What executors found out about a site, by its index.
         self.plans: dict[int, Any] = {}
         self.tiles: dict[int, Any] = {}
+        self.operands: dict[tuple[int, str, int], Any] = {}
+        self.spans: dict[tuple[int, int, int], Any] = {}
         #: Products that are being collected, to be done together.
         self.batch: Any = None
 

@@ -23,8 +23,8 @@ cluster_barrier     barrier.cluster; `lifetime` is shared memory of CTAs that st
 uninitialised       bytes read before they were written
 world, model, run   what the rules share; the listener; a run under the exact model
 families            pairs that lack the same edge, told once
-quick               `emulate`: the race filter or a comparison of the clusters first, the exact model
-                    where these have doubts
+quick               `emulate`: the race filter or a comparison of the clusters first, then the exact
+                    model where these have doubts
 schedules, saved    outputs that differ between schedules; arrays put back between runs
 ==================  ==============================================================================
 """

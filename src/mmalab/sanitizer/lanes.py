@@ -172,10 +172,10 @@ class WarpClock:
         near = self.near(mask) & ~mask
         soft = only(route, SOFT)
         for lanes, knowledge in tuple(self.parts):
-            if lanes & mask:
-                self.assign(lanes & mask, knowledge.received(source, route))
-            if lanes & near and soft:
-                self.assign(lanes & near, knowledge.received(source, soft))
+            for some, rows in ((lanes & mask, route), (lanes & near, soft)):
+                known = knowledge.received(source, rows) if some and rows else knowledge
+                if known is not knowledge:
+                    self.assign(some, known)
 
     def learn(self, mask: int, agent: tuple[int, int, int], clock: int) -> None:
         """The lanes in `mask` know that an agent (CTA, row, lane) is done up to `clock`."""

@@ -62,18 +62,27 @@ def _issue_parts(lanes: Lanes, plan: Plan, named: dict[str, NDArray[Any]],
                  positions: list[int]) -> None:
     """Warp by warp."""
     machine = lanes.machine
+    heads = {name: _heads(lanes, words) for name, words in named.items() if name != "e"}
+    masks: list[int] = pack(lanes.mask).tolist()
     for position in positions:
         if machine.stopped:
             return
         row = int(lanes.rows[position])
-        operands = tuple((name, uniform(lanes, position, name, words[position]))
-                         for name, words in named.items() if name != "e")
+        operands = tuple((name, found[position] if found is not None else uniform(
+            lanes, position, name, named[name][position])) for name, found in heads.items())
         metadata = named["e"][position] if "e" in named else None
-        _issue_part(lanes, position, row, plan, Part(lanes.site, operands, metadata))
+        _issue_part(machine, row, masks[position], plan, Part(lanes.site, operands, metadata))
 
 
-def _issue_part(lanes: Lanes, position: int, row: int, plan: Plan, part: Part) -> None:
-    machine = lanes.machine
+def _heads(lanes: Lanes, words: NDArray[Any]) -> list[int] | None:
+    """The value of each warp, where all lanes of every warp give one and all take part."""
+    if lanes.mask.all() and (words == words[:, :1]).all():
+        found: list[int] = [int(word) for word in words[:, 0].tolist()]
+        return found
+    return None
+
+
+def _issue_part(machine: Machine, row: int, mask: int, plan: Plan, part: Part) -> None:
     found = _operands(machine, row, plan, part)
     if found is None:
         return
@@ -81,9 +90,8 @@ def _issue_part(lanes: Lanes, position: int, row: int, plan: Plan, part: Part) -
     if machine.observed:
         cta, warp = machine.state.where(row)
         machine.emit(Wgmma(
-            cta, warp, lanes.site.index, int(pack(lanes.mask[position])), product.index,
-            _spans(cta, found), plan.named_a, plan.named_d,
-            bool(dict(part.operands)["scale_d"]), plan.form.key))
+            cta, warp, part.site.index, mask, product.index, _spans(machine, cta, found),
+            plan.named_a, plan.named_d, bool(dict(part.operands)["scale_d"]), plan.form.key))
     check_warpgroup(machine, row, product, part)
     check_metadata(machine, row, plan, part)
     if len(product.parts) == WARPS:
@@ -100,14 +108,28 @@ def _operands(machine: Machine, row: int, plan: Plan, part: Part) -> _Found | No
     for side in "ab":
         if side not in values:
             continue
-        word = values[side]
+        word, known = values[side], machine.warpgroups.operands
+        key = part.site.index, side, word
+        if key in known:
+            found[side] = known[key]
+            continue
+        told = machine.times.total()
         judge(machine, row, part.site, side, word)
         operand, base = found[side] = plan.operand(side, word)
         if not bounds_kept(machine, row, part.site, side, word, operand, base):
             return None
         check_overlap(machine, row, part.site, side, word, operand)
+        if machine.times.total() == told:
+            known[key] = found[side]  # nothing is wrong with it, so nobody looks again
     return found
 
 
-def _spans(owner: int, found: _Found) -> tuple[Span, ...]:
-    return tuple(operand.span(owner, base) for operand, base in found.values())
+def _spans(machine: Machine, owner: int, found: _Found) -> tuple[Span, ...]:
+    """One object for operands at one place: whoever compares them sees it at once."""
+    known, spans = machine.warpgroups.spans, list[Span]()
+    for operand, base in found.values():
+        key = id(operand), owner, base
+        if key not in known:
+            known[key] = operand, operand.span(owner, base)  # the id stays the operand's own
+        spans.append(known[key][1])
+    return tuple(spans)

@@ -79,10 +79,12 @@ def _alike(lanes: Lanes, named: _Words) -> NDArray[np.int64]:
     at = np.nonzero((heads % warps % WARPS == 0) & (heads % warps + WARPS <= warps)
                     & (rows[WARPS - 1 :] - heads == WARPS - 1))[0]
     four = at[:, None] + np.arange(WARPS)
-    alike = all_lanes(lanes.mask[four]).all(axis=1)
+    alike = all_lanes(lanes.mask)[four].all(axis=1)
     alike &= (issued[rows[four]] == issued[rows[at]][:, None]).all(axis=1)
     for words in named.values():
-        alike &= all_lanes(words[four] == words[at, 0][:, None, None]).all(axis=1)
+        heads = words[:, 0]
+        alike &= (heads[four] == heads[at][:, None]).all(axis=1)
+        alike &= all_lanes(words == words[:, :1])[four].all(axis=1)
     return np.asarray(at[alike])
 
 
