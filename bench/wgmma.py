@@ -2,31 +2,23 @@
 
     python bench/wgmma.py [--size 1024] [--json FILE]
 
-Every row is the best of several runs in one process, with the ratio to NumPy's own float32 product
-of the same size in the same process. Results are compared with the kernel's reference, bit for bit.
-The sanitized rows are a quarter as large in each direction. "first run" starts new processes: with
-an empty cache of compiled code, then with a full one.
+Results are compared with the kernel's reference, bit for bit. "one cluster in the model" is what a
+run costs whose clusters are all alike; where they are not, the exact model sees all of them, as in
+the row "all in the model", a quarter as large in each direction.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from frame import Rows, options
 
 import mmalab
 from mmalab import formats
 from mmalab.kernels import sm90_wgmma
+from mmalab.sanitizer.run import emulate as exact_model
 
 FIRST = """
 import time, numpy as np, ml_dtypes, mmalab
@@ -34,75 +26,57 @@ from mmalab.kernels import sm90_wgmma
 kernel = sm90_wgmma.gemm(256, 256, 256)
 args = [np.ones(p.shape, ml_dtypes.bfloat16) for p in kernel.params]
 mmalab.emulate
-start = time.perf_counter()
-mmalab.emulate(kernel, args, sanitize=False)
-print(time.perf_counter() - start)
+start, used = time.perf_counter(), time.process_time()
+mmalab.emulate(kernel, args, sanitize=SANITIZE)
+print(time.perf_counter() - start, time.process_time() - used)
 """
 
 
-def best(run: Callable[[], object], times: int) -> float:
-    """Shortest of several runs, in seconds."""
-    found = float("inf")
-    for _ in range(times):
-        start = time.perf_counter()
-        run()
-        found = min(found, time.perf_counter() - start)
-    return found
+class Gemm:
+    """The warp-specialised kernel on fresh normal numbers."""
 
-
-def gemm(size: int, dtype: str, *, times: int = 5, **options: Any) -> float:
-    """The warp-specialised kernel on fresh normal numbers; its words are the reference's."""
-    kernel = sm90_wgmma.gemm(size, size, size, dtype=dtype)
-    rng = np.random.default_rng()
-    args = [rng.normal(size=p.shape).astype(formats.dtype_of(p.dtype)) if p.role == "in"
+    def __init__(self, size: int, dtype: str) -> None:
+        self.kernel = sm90_wgmma.gemm(size, size, size, dtype=dtype)
+        rng = np.random.default_rng()
+        self.args = [
+            rng.normal(size=p.shape).astype(formats.dtype_of(p.dtype)) if p.role == "in"
             else np.full(p.shape, np.nan, np.float32).astype(formats.dtype_of(p.dtype))
-            for p in kernel.params]
+            for p in self.kernel.params]
 
-    def once() -> None:
-        run = mmalab.emulate(kernel, args, **options)
+    def run(self, emulate: Callable[..., Any] = mmalab.emulate, **options: Any) -> None:
+        """Once; a benchmark of a run that went wrong would be none."""
+        run = emulate(self.kernel, self.args, **options)
         assert not run.findings, run.findings
 
-    found = best(once, times)
-    assert kernel.reference is not None
-    want = np.asarray(kernel.reference(args, kernel.target)[0])
-    assert want.tobytes() == np.asarray(args[-1]).tobytes()
-    return found
-
-
-def first_run(cache: str) -> float:
-    """Seconds of a kernel's first run in a new process, imports not counted."""
-    environment = {**os.environ, "MMALAB_CACHE": cache}
-    done = subprocess.run([sys.executable, "-c", FIRST], env=environment, check=True,
-                          capture_output=True, text=True)
-    return float(done.stdout)
+    def check(self) -> None:
+        """The words are the reference's."""
+        assert self.kernel.reference is not None
+        want = np.asarray(self.kernel.reference(self.args, self.kernel.target)[0])
+        assert want.tobytes() == np.asarray(self.args[-1]).tobytes()
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--size", type=int, default=1024)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    size, small = options.size, options.size // 4
-    x = np.random.default_rng().normal(size=(size, size)).astype(np.float32)
-    product = best(lambda: x @ x, 5)
-    rows = {"numpy float32 product": product}
+    given = options(__doc__)
+    size, small = given.size, given.size // 4
+    rows = Rows("emulation speed of Hopper kernels", "bench/wgmma.py", size=size)
     for dtype in ("bf16", "e4m3"):
-        rows[f"{dtype} TMA and wgmma, exact"] = gemm(size, dtype, sanitize=False)
-    rows["bf16, exact, lazy schedule"] = gemm(size, "bf16", sanitize=False, schedule="lazy")
-    rows[f"bf16 {small}^3, exact"] = gemm(small, "bf16", sanitize=False)
-    rows[f"bf16 {small}^3, exact, sanitized"] = gemm(small, "bf16", times=3)
-    with tempfile.TemporaryDirectory() as cache:
-        rows["first run of 256^3, empty cache"] = first_run(cache)
-        rows["first run of 256^3, from cache"] = min(first_run(cache) for _ in range(3))
-    for name, seconds in rows.items():
-        print(f"{name:34s} {seconds:8.3f} s   {seconds / product:7.1f} x NumPy's product")
-    record = {"what": "emulation speed of Hopper kernels",
-              "command": f"python bench/wgmma.py --size {size}", "size": size,
-              "processors": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0],
-              "machine": platform.processor() or platform.machine(), "seconds": rows}
-    if options.json:
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+        gemm = Gemm(size, dtype)
+        rows.add(f"{dtype} TMA and wgmma, exact", lambda: gemm.run(sanitize=False))  # noqa: B023
+        gemm.check()
+        rows.add(f"{dtype} TMA and wgmma, exact, sanitized", gemm.run, times=3)
+        gemm.check()
+    gemm = Gemm(size, "bf16")
+    rows.add("bf16, exact, lazy schedule", lambda: gemm.run(sanitize=False, schedule="lazy"))
+    gemm.check()
+    gemm = Gemm(small, "bf16")
+    rows.add(f"bf16 {small}^3, exact", lambda: gemm.run(sanitize=False))
+    rows.add(f"bf16 {small}^3, exact, sanitized", gemm.run, times=3)
+    rows.add(f"bf16 {small}^3, exact, all in the model", lambda: gemm.run(exact_model), times=3)
+    gemm.check()
+    rows.add_first_runs("first run of 256^3", FIRST.replace("SANITIZE", "False"))
+    rows.add_first_runs("first run of 256^3, sanitized", FIRST.replace("SANITIZE", "True"))
+    rows.finish(given.json)
 
 
 if __name__ == "__main__":
