@@ -33,6 +33,10 @@ __all__ = [
 ]
 
 
+#: Characters of a line that are shown with its fault, and how many of them before it.
+_SHOWN, _BEFORE = 200, 120
+
+
 class MmalabError(Exception):
     """Base of all errors. `given` and `rule` make the first line, `legal` and `where` follow."""
 
@@ -85,10 +89,16 @@ class SourceError(MmalabError):
         super().__init__(message, legal=legal, where=where)
 
     def _text(self) -> str:
-        # A tab keeps its width in the caret line, so the caret stands under the right character.
-        pad = "".join("\t" if ch == "\t" else " " for ch in self.source_line[: self.column - 1])
+        first = max(0, self.column - 1 - _BEFORE)
+        shown = self.source_line[first : first + _SHOWN]
+        # What is no text (a binary file) moves no cursor. A tab keeps its width in the caret line,
+        # so the caret stands under the right character.
+        shown = "".join(ch if ch.isprintable() or ch == "\t" else "\N{REPLACEMENT CHARACTER}"
+                        for ch in shown)
+        pad = "".join("\t" if ch == "\t" else " " for ch in shown[: self.column - 1 - first])
+        carets = "^" * min(self.length, len(shown) - len(pad) or 1)
         head = f"{self.file}:{self.line}:{self.column}: {super()._text()}"
-        return f"{head}\n{self.source_line}\n{pad}{'^' * self.length}"
+        return f"{head}\n{shown}\n{pad}{carets}"
 
 
 class UsageError(MmalabError):

@@ -16,7 +16,7 @@ class Answer:
     """What one command printed, and its exit code."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
-        result = CliRunner().invoke(app, list(words))
+        result = CliRunner().invoke(app, list(words), prog_name="mmalab")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         self.code, self.out, self.err = result.exit_code, result.stdout, result.stderr

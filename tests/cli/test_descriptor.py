@@ -72,6 +72,35 @@ def test_operands_that_no_instruction_reads(mmalab, target: str, dtype: str, say
     assert says in answer.out + answer.err
 
 
+@pytest.mark.parametrize(("target", "dtype", "says"), [
+    ("sm_90a", "e2m1", "wgmma multiplies no such type"), ("sm_90a", "f64", "legal: f16, bf16"),
+    ("sm_100a", "e3m2", "each lies in a byte"), ("sm_100a", "b1", "tcgen05 multiplies no such")])
+def test_types_that_no_instruction_multiplies(mmalab, target: str, dtype: str, says: str) -> None:
+    """A descriptor of them would be one of nothing."""
+    answer = mmalab("descriptor", "smem", "--encode", "swizzle=128B", "--tile", "64,64", "--dtype",
+                    dtype, "--target", target)
+    assert answer.code == 2
+    assert says in answer.err
+
+
+@pytest.mark.parametrize(("tile", "dtype", "says"), [
+    ("64,63", "bf16", "reads 1 beyond it"), ("64,64", "e2m1", "each element lies in a byte")])
+def test_remarks_about_a_tile(mmalab, tile: str, dtype: str, says: str) -> None:
+    """What is legal and not what one might think."""
+    found = mmalab("descriptor", "smem", "--encode", "swizzle=128B", "--tile", tile, "--dtype",
+                   dtype, "--target", "sm_100a", "--json").json
+    assert any(says in remark for remark in found["remarks"])
+
+
+def test_a_swizzle_whose_tiles_are_not_known(mmalab) -> None:
+    """tf32 MN-major on tcgen05: its fields are encoded, offsets are not made up."""
+    words = ["descriptor", "smem", "--encode", "swizzle=128B_ATOM_32B", "--target", "sm_100a"]
+    assert mmalab(*words, "lbo=1024B", "sbo=512B").code == 0
+    answer = mmalab(*words, "--tile", "64,64", "--dtype", "tf32", "--major", "MN")
+    assert answer.code == 2
+    assert "its offsets are not worked out here" in answer.err
+
+
 @pytest.mark.parametrize(("base", "right"), [(0, True), (128, False), (512, False), (1024, True)])
 def test_base_alignment(mmalab, base: int, right: bool) -> None:
     """Case B05: a 128B tile begins at a multiple of 1024, or says its phase."""

@@ -87,3 +87,22 @@ def test_layout_picture(mmalab, tmp_path: Path) -> None:
     space = "{http://www.w3.org/2000/svg}"
     assert len(root.findall(f"{space}rect")) == 1 + 16 * 16
     assert "31:7" in [node.text for node in root.iter(f"{space}text")]
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    (["explain", "tx-mismach"], ["is neither an instruction nor the code of a finding",
+                                 "legal: tx-mismatch"]),
+    (["explain", "m16n8k16"], ["legal: mma.sync.aligned.m16n8k16"]),
+    (["layout", "m16n8k16", "-A"], ["legal: mma.sync.aligned.m16n8k16"]),
+    (["layout", "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16", "-B"],
+     ["lies in shared memory", "mmalab descriptor smem"]),
+    (["layout", "tcgen05.mma.cta_group::1.kind::f16", "-D"],
+     ["lies in Tensor Memory", "mmalab plan tmem --mma 128x256 --at 9,5"]),
+    (["layout", "add.f32", "-A"], ["has no fragment", "legal: a matrix instruction of a warp"]),
+])
+def test_what_leads_on(mmalab, words: list[str], says: list[str]) -> None:
+    """A slip, a part of an opcode, an operand in memory: what to type instead."""
+    answer = mmalab(*words)
+    assert answer.code == 2
+    for part in says:
+        assert part in answer.err

@@ -40,6 +40,32 @@ def test_unknown_verb_is_wrong_use(mmalab) -> None:
     assert "frobnicate" in answer.err
 
 
+@pytest.mark.parametrize(("words", "said"), [
+    (["rnu"], ["No such command 'rnu'", "  legal: run", "  see:   mmalab --help"]),
+    (["plan", "tmen"], ["No such command 'tmen'", "  legal: tmem", "  see:   mmalab plan --help"]),
+    (["layout", "add.f32", "--lan", "5"], [
+        "No such option: --lan", "  legal: --lane, --at", "  see:   mmalab layout --help"]),
+    (["explain"], ["Missing argument 'form'", "  legal: mmalab explain [OPTIONS] {form}",
+                   "  see:   mmalab explain --help"]),
+    (["layout", "add.f32", "-A", "--lane", "x"], [
+        "Invalid value for '--lane': 'x' is not a valid int",
+        "  legal: mmalab layout [OPTIONS] {form}", "  see:   mmalab layout --help"]),
+    (["layout", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "-A", "--svg",
+      "nowhere/a.svg"], ["nowhere/a.svg: No such file or directory",
+                         "  legal: a file that can be read, a folder that can be written",
+                         "  see:   mmalab layout --help"]),
+])
+def test_what_no_verb_takes_is_told_like_any_refusal(mmalab, words: list[str],
+                                                     said: list[str]) -> None:
+    """What was given, what would do, whose help says so; with --json as one object."""
+    answer = mmalab(*words)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.splitlines() == said
+    answer = mmalab(*words, "--json")
+    assert answer.json["verdict"] == "refused"
+    assert answer.json["reason"].splitlines() == said
+
+
 def test_error_goes_to_stderr_with_2(mmalab) -> None:
     """An error of the library is its text on standard error, and nothing on standard output."""
     answer = mmalab("explain", "mma.sync.nonsense")

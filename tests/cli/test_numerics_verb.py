@@ -66,6 +66,13 @@ def test_identify(mmalab, tmp_path: Path) -> None:
     found = mmalab("numerics", "identify", *files, "--types", "e4m3,e4m3,f32", "--json")
     assert found.code == 0
     assert found.json["sm_90.wgmma.e4m3.f32"] == 1.0
+    # without types: the arrays' widths say what they may be, floats what they are
+    for given in (d, d.view(np.float32)):
+        np.save(files[2], given)
+        found = mmalab("numerics", "identify", *files, "--json")
+        assert found.code == 0
+        assert next(iter(found.json)) == "sm_90.wgmma.e4m3.f32"
+    assert not any(".bf16." in name or ".tcgen05.s8" in name for name in found.json)
     np.save(files[2], d ^ np.uint32(1))
     assert mmalab("numerics", "identify", *files, "--types", "e4m3,e4m3,f32").code == 1
 

@@ -112,7 +112,7 @@ def test_sm_103_has_k_96() -> None:
     ({"m": 128, "n": 256, "scales": "nvfp4", "k": 100}, "legal: K = 64, K = 128"),
     ({"m": 128, "n": 256, "scales": "fp8"}, "has no block scales"),
     ({"m": 128, "n": 256, "dtype": "bf16", "scales": "nvfp4"}, "elements of e2m1"),
-    ({"m": 128, "n": 256, "stages": 0}, "stages from 1"),
+    ({"m": 128, "n": 256, "stages": 0}, "1 to 512 stages"),
     ({"m": 64, "n": 256, "ws": True, "cta_group": 2}, "without .ws"),
 ])
 def test_requests_that_no_chip_knows(arguments: dict[str, object], message: str) -> None:

@@ -158,7 +158,8 @@ BODY = [
           ^"""),
     ("  mov.u32 %r1, 0\0;", """\
 <ptx>:6:17: '\\x00' begins nothing in PTX
-  mov.u32 %r1, 0\0;
+  legal: ASCII text, without a byte order mark
+  mov.u32 %r1, 0�;
                 ^"""),
 ]
 
@@ -187,3 +188,16 @@ def test_what_ptxas_refuses_is_refused(text):
     with pytest.raises(SourceError) as caught:
         parse(body(text))
     assert caught.value.line >= 6
+
+
+def test_of_a_long_line_the_part_around_the_fault_is_shown():
+    """A file of one line, or a binary one, does not flood the screen, and moves no cursor."""
+    long = "// " + "x" * 100_000
+    with pytest.raises(SourceError) as caught:
+        parse(".version 8.0 .target sm_80 /*" + "y" * 5000 + "*/ \x1b[2J ?" + long)
+    told = str(caught.value)
+    assert len(told) < 500
+    assert "\x1b" not in told
+    line, caret = told.splitlines()[-2:]
+    assert "begins nothing" in told
+    assert line[caret.index("^")] == "\N{REPLACEMENT CHARACTER}"

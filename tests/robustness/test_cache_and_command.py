@@ -76,6 +76,16 @@ def test_an_unknown_processor_is_wrong_use():
     "layout mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 -A --svg none/x.svg",
     "banks --rows 1000000000000000 --pitch 128",
     "banks --rows 8 --pitch 128 --swizzle 99,99,99 --dtype bf16",
+    "banks --rows 1000000000 --pitch 64", "banks --pitch 99999999999999999999",
+    "banks --pitch -64", "swizzle --tile 100000000,32 --dtype bf16 --find",
+    "swizzle --tile 100000000,64 --dtype f16 --written none --read 128B",
+    "swizzle --tile 100000000,64 --dtype f16 --formula chunk",
+    "swizzle --tile 64,64 --dtype f16 --part 100000000000,64",
+    "plan tmem --mma 128x256 --stages 1000000000",
+    "plan smem --tile 128x128x64 --stages 1000000000 --target sm_90a",
+    "descriptor smem --encode swizzle=128B --tile 64,1000000000",
+    "descriptor smem --encode swizzle=128B --tile 0,64", "report -o k.ptx",
+    "asm k.ptx --target sm_90a --toolkit 99.x", "frobnicate", "plan frobnicate", "run",
 ])
 def test_command_lines_that_cannot_work_exit_2(line, tmp_path):
     """With JSON on standard output, a reason on standard error, and no traceback."""
@@ -90,6 +100,33 @@ def test_command_lines_that_cannot_work_exit_2(line, tmp_path):
     assert "Traceback" not in run.stderr
     assert run.stderr.strip()
     assert json.loads(run.stdout)["verdict"] == "refused"
+
+
+@pytest.mark.toolkit
+@pytest.mark.parametrize("line", [
+    "check latin.ptx", "run latin.ptx --block 1", "asm latin.ptx --target sm_90a",
+    "atlas latin.ptx --what why",
+])
+def test_comments_may_be_in_any_encoding(line, tmp_path):
+    """PTX has comments that are no UTF-8; its code is ASCII."""
+    (tmp_path / "latin.ptx").write_bytes(kernel("mov.u32 %r1,1; // caf\xe9", 0).encode("latin-1"))
+    for more in ([], ["--json"]):
+        run = subprocess.run([sys.executable, "-m", "mmalab", *line.split(), *more], cwd=tmp_path,
+                             capture_output=True, timeout=120, check=False)
+        assert run.returncode == 0, run.stderr
+    json.loads(run.stdout)
+
+
+def test_findings_about_other_encodings_are_printed(tmp_path):
+    """The bytes that are no text are spelled; JSON stays JSON."""
+    (tmp_path / "latin.ptx").write_bytes(
+        kernel("add.u32 %r1, /* caf\xe9 */ %r2;", 0).encode("latin-1"))
+    for more in ([], ["--json"]):
+        run = subprocess.run([sys.executable, "-m", "mmalab", "check", "latin.ptx", *more],
+                             cwd=tmp_path, capture_output=True, timeout=120, check=False)
+        assert run.returncode == 1, run.stderr
+        assert rb"caf\udce9" in run.stdout
+    assert json.loads(run.stdout)["findings"][0]["code"] == "operand-mismatch"
 
 
 def test_threads_may_emulate_at_once():

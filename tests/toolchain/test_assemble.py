@@ -98,6 +98,25 @@ def test_refusal_has_the_lines() -> None:
 
 
 @pytest.mark.toolkit
+def test_a_refusal_tells_each_message_once() -> None:
+    """With the lines that it is about; `diagnostics` has all, the screen a dozen."""
+    copies = "cp.async.ca.shared.global [tile], [%rd1], 16;\n" * 40
+    text = EMPTY.replace("sm_80", "sm_75").replace(
+        "ret;", f"\n.reg .b64 %rd<2>; .shared .b8 tile[16];\n{copies}ret;")
+    with pytest.raises(AssemblyError) as caught:
+        assemble(text)
+    assert len(caught.value.diagnostics) == 40
+    assert caught.value.output == ("error: line 6: Feature 'cp.async' requires .target sm_80 or"
+                                   " higher (also line 7, 8, 9 ...)")
+    unknown = "".join(f"add.u32 %a{n}, %a{n}, 1;\n" for n in range(40))
+    with pytest.raises(AssemblyError) as caught:
+        assemble(EMPTY.replace("ret;", f"\n{unknown}ret;"))
+    told = caught.value.output.splitlines()
+    assert len(told) == 13
+    assert told[-1].startswith("and ")
+
+
+@pytest.mark.toolkit
 def test_chip_unknown_to_an_old_assembler() -> None:
     """A chip newer than the assembler is refused with the chips it knows."""
     with pytest.raises(ToolError, match="does not assemble for sm_107a"):

@@ -39,9 +39,9 @@ def test_newest_is_default(machine: Path) -> None:
 
 
 def test_toolkit_selects_a_release(machine: Path) -> None:
-    """"12.9", "12" and "12.9.86" name the same tool; "12.1" does not mean 12.10."""
+    """"12.9", "12", "12.x" and "12.9.86" name the same tool; "12.1" does not mean 12.10."""
     install(machine / "home" / "bin", "ptxas", "12.10.1")
-    for asked in ("12", "12.10", "12.10.1"):
+    for asked in ("12", "12.x", "12.10", "12.10.x", "12.10.1"):
         assert str(locate.find("ptxas", asked)) == "12.10.1"
     with pytest.raises(ToolError) as caught:
         locate.find("ptxas", "12.1")

@@ -147,7 +147,7 @@ class _Batch:
              ) -> tuple[Outcome, dict[int, tuple[int, ...]]]:
         text, owners = module([self.specimens[at] for at in todo], target, version)
         with workspace() as folder:
-            (folder / "batch.ptx").write_text(text, encoding="utf-8")
+            (folder / "batch.ptx").write_text(text, encoding="utf-8", errors="surrogateescape")
             (folder / "tail.ptx").write_text(
                 self.tail.format(target=target, version=version), encoding="utf-8")
             files = ["batch.ptx", "tail.ptx"] if self.tail else ["batch.ptx"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -37,7 +38,7 @@ def statements() -> Mapping[str, Statement]:
 
 
 def statement(name: str) -> Statement:
-    """The claim of that id, in any case (``b-47`` is ``B-047``).
+    """The claim of that id, in any case (``b-47`` and ``B47`` are ``B-047``).
 
     Raises:
         UsageError: there is no such claim; the message names the nearest.
@@ -51,8 +52,8 @@ def statement(name: str) -> Statement:
 
 
 def _canonical(name: str) -> str:
-    article, _, number = name.upper().partition("-")
-    return f"{article}-{int(number):03}" if number.isdecimal() else name.upper()
+    spelled = re.fullmatch(r"([AB])-?([0-9]+)", name.upper())
+    return f"{spelled[1]}-{int(spelled[2]):03}" if spelled else name.upper()
 
 
 def _nearest(name: str) -> list[str]:

@@ -168,7 +168,8 @@ def _number(spec: str, dtype: str, text: str) -> Any:
         value = int(text, 0)
     except ValueError:
         raise UsageError(f"--arg {spec}", f"{text!r} is not a number of type {dtype}",
-                         legal=f"{dtype}:5 or {dtype}:0x10", where=_WHERE) from None
+                         legal=[f"{dtype}:5", f"{dtype}:{'0x10' if kind.kind in 'iu' else '1.5'}"],
+                         where=_WHERE) from None
     limits = np.iinfo(kind)
     if not int(limits.min) <= value <= int(limits.max):
         raise UsageError(f"--arg {spec}", f"{value} does not fit {dtype}",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Options", "Reader"]
 
 _WHERE = "mmalab descriptor --help"
+#: Rows, columns and K of a tile: a MiB of bytes is more than any shared memory.
+_MOST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,6 @@ def _smem(values: list[str], options: Options) -> dict[str, Any]:
 
 
 def _smem_word(values: list[str], options: Options) -> int:
-    from mmalab import formats
     from mmalab.descriptors import check_major, packed, smem_format
 
     given: dict[str, Any] = _pairs(values)
@@ -122,8 +123,8 @@ def _smem_word(values: list[str], options: Options) -> int:
             given[name] = scale * _integer(name, as_bytes)
     layout = smem_format(options.target or "sm_90a")
     if options.tile:
-        mn, k = numbers("--tile", options.tile, 2)
-        swizzle, bits = given.get("swizzle", "none"), formats.get(options.dtype).bits
+        mn, k, bits = _sized(options, layout.name)
+        swizzle = given.get("swizzle", "none")
         check_major(layout.name, options.dtype, bits, options.major, swizzle)
         # an instruction reads at most 64 bytes of K: where a row holds them, LBO is 1 by convention
         depth = k if swizzle == "none" else min(k, 512 // bits)
@@ -132,19 +133,36 @@ def _smem_word(values: list[str], options: Options) -> int:
     return layout.encode(**given)
 
 
-def _tile(found: dict[str, Any], name: str, word: int, options: Options) -> None:
-    """The words of all steps through K, and which swizzles the tile fills."""
+def _sized(options: Options, unit: str) -> tuple[int, int, int]:
+    """Rows (or columns), K and bits of an element of the tile, of a type that `unit` multiplies."""
     from mmalab import formats
-    from mmalab.descriptors import fitting_swizzles, k_steps, smem_format
+    from mmalab.descriptors import check_dtype
 
     mn, k = numbers("--tile", options.tile, 2)
-    bits = formats.get(options.dtype).bits
+    if not 1 <= mn <= _MOST or not 1 <= k <= _MOST:
+        raise UsageError(f"--tile {options.tile}", "is no tile", legal=f"1,1 to {_MOST},{_MOST}",
+                         where=_WHERE)
+    check_dtype(unit, formats.get(options.dtype).name)
+    return mn, k, formats.get(options.dtype).bits
+
+
+def _tile(found: dict[str, Any], name: str, word: int, options: Options) -> None:
+    """The words of all steps through K, and which swizzles the tile fills."""
+    from mmalab.descriptors import fitting_swizzles, k_steps, smem_format
+
+    mn, k, bits = _sized(options, name)
     one = smem_format(options.target or "sm_90a").decode(word)
     steps = k_steps(one, mn, k, bits, options.major)
     found["steps"] = [{"k": at * 256 // bits, "bytes": step, "word": word + step // 16,
                        "hex": f"{word + step // 16:#018x}"} for at, step in enumerate(steps)]
     found["fitting_swizzles"] = fitting_swizzles(mn, bits, options.major)
     kind = f"{options.dtype} (or any {bits}-bit type)"
+    if rest := k % (256 // bits):
+        found["remarks"].append(f"K = {k} is no multiple of the {256 // bits} that an instruction"
+                                f" takes: the last one reads {256 // bits - rest} beyond it")
+    if bits == 4:
+        found["remarks"].append("packed, as kinds mxf4 and mxf4nvf4 read it; for f8f6f4 and"
+                                " mxf8f6f4 each element lies in a byte: --dtype e4m3")
     found["lines"] = [
         f"tile {mn} x {k} {kind}, {options.major}-major, for {name}:",
         *(f"  k {step['k']:>4}  {step['hex']}  start + {step['bytes']}"

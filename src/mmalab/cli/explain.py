@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
 
 from mmalab.cli.output import Json, print_json, say
+from mmalab.errors import UsageError
 from mmalab.findings import CODES
 
 __all__ = ["explain"]
@@ -30,6 +32,9 @@ def explain(
 
     from mmalab import isa
 
+    if (near := get_close_matches(form, CODES, n=3, cutoff=0.75)) and "." not in form:
+        raise UsageError(form, "is neither an instruction nor the code of a finding", legal=near,
+                         where="mmalab check --codes; mmalab forms")
     if json:
         print_json(isa.explain_data(form))
     else:

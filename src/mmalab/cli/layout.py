@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mmalab.cli.output import Json, print_json, say
 from mmalab.errors import UsageError
+
+if TYPE_CHECKING:
+    from mmalab.isa import Form
 
 __all__ = ["layout"]
 
@@ -41,6 +44,7 @@ def layout(
         raise UsageError(f"layout of {form}", "name one operand", legal="-A, -B, -C, -D",
                          where=_WHERE)
     operand = chosen[0]
+    _check_place(isa.find(form), operand)
     found = isa.places(form, operand, _pair(at), lane, slot)
     if at is not None and (lane is not None or slot is not None) and not found:
         raise UsageError(f"{operand} at {at}", f"is not in lane {lane}, slot {slot}",
@@ -62,6 +66,23 @@ def layout(
         say(f"{operand}[{place.at[0]}][{place.at[1]}]{matrix}: lane {place.lane}"
             + (f" of warp {place.warp}" if place.warp else "")
             + f", slot {place.slot} (register {place.register}, bits {high}:{low})")
+
+
+def _check_place(form: Form, operand: str) -> None:
+    """What lies in no register has a place of another kind.
+
+    Raises:
+        UsageError: with the command that tells it.
+    """
+    if operand in form.fragments:
+        return
+    if form.family == "tcgen05.mma" and operand in "CD":
+        raise UsageError(f"operand {operand} of {form.key}", "lies in Tensor Memory",
+                         legal="mmalab plan tmem --mma 128x256 --at 9,5", where=str(form.source))
+    if form.family in ("wgmma.mma_async", "tcgen05.mma") and operand in "AB":
+        raise UsageError(f"operand {operand} of {form.key}", "lies in shared memory, behind a "
+                         "descriptor", where=str(form.source),
+                         legal="mmalab descriptor smem --encode swizzle=128B --tile 64,64")
 
 
 def _pair(text: str | None) -> tuple[int, int] | None:

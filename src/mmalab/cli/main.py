@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
+from difflib import get_close_matches
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -21,7 +24,7 @@ from typer.core import TyperGroup
 import mmalab
 from mmalab.cli.output import print_json
 from mmalab.cli.questions import epilog, matching
-from mmalab.errors import MmalabError
+from mmalab.errors import MmalabError, UsageError
 
 __all__ = ["VERBS", "app", "main"]
 
@@ -90,22 +93,47 @@ class _Verbs(TyperGroup):
             # The reader has gone (`mmalab forms | head`): that is no failure.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
-        except (MmalabError, MemoryError, OSError) as error:
-            reason = _reason(error)
+        except Exception as error:
+            told = _told(error, ctx.invoked_subcommand)
+            if told is None:
+                raise
             if as_json:
                 print_json({"verdict": "refused", "findings": [], "counters": {}, "fidelity": {},
-                            "deadlock": None, "reason": reason})
-            sys.stderr.write(f"{reason}\n")
+                            "deadlock": None, "reason": str(told)})
+            sys.stderr.write(f"{told}\n")
             raise typer.Exit(2) from None
 
 
-def _reason(error: Exception) -> str:
-    """What to tell instead of a traceback: files that cannot be used, sizes that do not fit."""
+def _told(error: Exception, verb: str | None) -> MmalabError | None:
+    """What to tell instead of a traceback or a frame: files that cannot be used, sizes that do not
+    fit, words that no verb takes. None: nothing is known that would help."""
+    where = f"mmalab {verb} --help" if verb in VERBS else "mmalab --help"
+    if isinstance(error, MmalabError):
+        return error
     if isinstance(error, OSError):
-        return f"{error.filename or 'input or output'}: {error.strerror or error}"
+        return UsageError(f"{error.filename or 'input or output'}", error.strerror or str(error),
+                          legal="a file that can be read, a folder that can be written",
+                          where=where)
     if isinstance(error, MemoryError):
-        return f"more memory than there is: {error}" if str(error) else "more memory than there is"
-    return str(error)
+        return UsageError("more memory than there is", str(error), legal="smaller sizes",
+                          where=where)
+    return _misspelt(error)
+
+
+def _misspelt(error: Any) -> UsageError | None:
+    """The parser's complaint with what would do; its exceptions have no public name."""
+    context = getattr(error, "ctx", None)
+    if context is None or type(error).__name__ == "NoArgsIsHelpError":
+        return None
+    legal = [*(getattr(error, "possibilities", None) or ())]
+    if lost := re.match(r"No such command '(.*?)'", error.message):
+        verbs = context.command.list_commands(context)
+        legal = get_close_matches(lost[1], verbs, n=3) or verbs
+    given = lost[0] if lost else error.message if legal else error.format_message()
+    return UsageError(
+        given.rstrip("."), where=f"{context.command_path} --help",
+        legal=legal or " ".join((context.command_path,
+                                 *context.command.collect_usage_pieces(context))))
 
 
 app = typer.Typer(cls=_Verbs, add_completion=False, no_args_is_help=True,
@@ -144,4 +172,8 @@ def _common(
 
 def main() -> None:
     """Entry point of the ``mmalab`` command."""
+    for stream in (sys.stdout, sys.stderr):
+        # bytes of a file that are no text, and marks that a terminal lacks, are spelled \\udcNN
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     app(prog_name="mmalab")

@@ -185,7 +185,9 @@ def identify(
     b: Annotated[Path, typer.Argument(help=".npy of raw words, (batch, K)")],
     d: Annotated[Path, typer.Argument(help=".npy of raw words, (batch,): what the chip gave")],
     *,
-    types: Annotated[str, typer.Option(help="PTX types of A, B and D, as e4m3,e4m3,f32")],
+    types: Annotated[str | None, typer.Option(
+        help="PTX types of A, B and D, as e4m3,e4m3,f32; all that the arrays may hold without it")]
+        = None,
     c: Annotated[Path | None, typer.Option(help=".npy of raw words; zero without it")] = None,
     json: Json = False,
 ) -> None:
@@ -194,23 +196,58 @@ def identify(
 
     from mmalab.numerics import identify as search
 
-    words = types.split(",")
-    if len(words) != 3:
-        raise UsageError(f"--types {types}", "names three types", legal="e4m3,e4m3,f32",
-                         where=_WHERE)
-    given = _load(d)
+    left, right, given = (_load(path) for path in (a, b, d))
     start = np.zeros_like(given) if c is None else _load(c)
-    found = search(_load(a), _load(b), start, given, a_type=words[0], b_type=words[1],
-                   acc=words[2])
+    found: dict[str, float] = {}
+    for words in _candidates(types, left, right, given):
+        found |= search(*(_raw(each) for each in (left, right, start, given)), a_type=words[0],
+                        b_type=words[1], acc=words[2])
+    found = dict(sorted(found.items(), key=lambda item: -item[1]))
     if json:
         print_json(found)
     elif found:
-        say(table([(name, f"{100 * share:.2f} %") for name, share in found.items()],
+        # without types there are hundreds; those that reproduce nothing are of other types
+        shown = found if types else {
+            name: share for name, share in found.items() if share} or found
+        say(table([(name, f"{100 * share:.2f} %") for name, share in shown.items()],
                   ("unit", "reproduced")))
     else:
-        say(f"no unit multiplies {types}")
+        say(f"no unit multiplies {types or 'arrays of these widths'}")
     if max(found.values(), default=0.0) < 1:
         raise typer.Exit(1)
+
+
+def _candidates(types: str | None, *arrays: NDArray[Any]) -> list[tuple[str, ...]]:
+    """The types of A, B and D that are asked about, or those whose words the arrays may be."""
+    from mmalab import formats
+
+    if types is not None:
+        words = tuple(types.split(","))
+        if len(words) != len(arrays):
+            raise UsageError(f"--types {types}", "names three types", legal="e4m3,e4m3,f32",
+                             where=_WHERE)
+        return [tuple(formats.get(word).name for word in words)]
+    from mmalab.numerics import units
+
+    known = dict.fromkeys((row.a, row.b, row.acc) for row in units() if not row.scale)
+    return [each for each in known
+            if all(_may_hold(array, name) for array, name in zip(arrays, each, strict=True))]
+
+
+def _may_hold(array: NDArray[Any], name: str) -> bool:
+    """Whether an array may be words of a type: of its width, none larger; floats are what they
+    are."""
+    from mmalab import formats
+
+    fmt = formats.get(name)
+    if array.dtype.kind in "fi":
+        return bool(array.dtype == formats.dtype_of(fmt))
+    words = _raw(array)
+    return words.dtype == fmt.dtype and int(words.max(initial=0)) < 1 << fmt.bits
+
+
+def _raw(array: NDArray[Any]) -> NDArray[Any]:
+    return array.view(f"u{array.dtype.itemsize}")
 
 
 def _load(path: Path) -> NDArray[Any]:

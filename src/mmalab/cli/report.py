@@ -23,6 +23,7 @@ def report(
     """Compute the figures and write the page; say what could not be shown here, and why."""
     from mmalab.report import build
 
+    folder.mkdir(parents=True, exist_ok=True)  # what cannot be is said before the work
     made = build()
     path = made.write(folder)
     if json:

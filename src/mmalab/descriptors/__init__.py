@@ -18,6 +18,7 @@ from mmalab.descriptors.canonical import (
     MAJORS,
     byte_addresses,
     canonical_layout,
+    check_dtype,
     check_major,
     chunk_addresses,
     fitting_swizzles,
@@ -28,6 +29,6 @@ from mmalab.descriptors.smem import TCGEN05, WGMMA, SmemDescriptor, SmemFormat, 
 
 __all__ = [
     "MAJORS", "TCGEN05", "WGMMA", "SmemDescriptor", "SmemFormat", "byte_addresses",
-    "canonical_layout", "check_major", "chunk_addresses", "fitting_swizzles", "instruction",
-    "k_steps", "packed", "smem_format",
+    "canonical_layout", "check_dtype", "check_major", "chunk_addresses", "fitting_swizzles",
+    "instruction", "k_steps", "packed", "smem_format",
 ]

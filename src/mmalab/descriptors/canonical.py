@@ -40,10 +40,11 @@ from numpy.typing import NDArray
 
 from mmalab.descriptors.smem import SmemDescriptor
 from mmalab.errors import UsageError
+from mmalab.isa.tensor_memory import KINDS
 from mmalab.layouts import TMA_SWIZZLES, ComposedLayout, Layout, Swizzle
 
-__all__ = ["MAJORS", "byte_addresses", "canonical_layout", "check_major", "chunk_addresses",
-           "fitting_swizzles", "k_steps", "packed"]
+__all__ = ["MAJORS", "byte_addresses", "canonical_layout", "check_dtype", "check_major",
+           "chunk_addresses", "fitting_swizzles", "k_steps", "packed"]
 
 #: Which dimension of the operand is contiguous.
 Major = Literal["K", "MN"]
@@ -52,6 +53,11 @@ MAJORS: tuple[Major, ...] = get_args(Major)
 #: Bytes of a row of the swizzle.
 _ROW = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
 _WHERE = "PTX ISA, Canonical Layouts"
+#: Operand types by unit.
+_TYPES = {
+    "wgmma": ["f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8", "b1"],
+    "tcgen05": list(dict.fromkeys(name for kind in KINDS.values() for name in kind.operands)),
+}
 
 
 def _plain(one: SmemDescriptor, mn: int, k: int, bits: int, major: str) -> Layout:
@@ -156,6 +162,9 @@ def packed(major: str, swizzle: str, mn: int, k: int, bits: int, *, start: int =
     Raises:
         UsageError: no such major or swizzle.
     """
+    if swizzle == "128B_ATOM_32B":
+        raise UsageError(f"a tile with swizzle {swizzle}", "its offsets are not worked out here",
+                         legal=["lbo= and sbo= of one's own, without a tile", *_ROW], where=_WHERE)
     if swizzle not in _ROW or major not in MAJORS:
         raise UsageError(f"{major}-major tile, swizzle {swizzle}", "not a canonical layout",
                          legal=[*MAJORS, *_ROW], where=_WHERE)
@@ -169,6 +178,29 @@ def packed(major: str, swizzle: str, mn: int, k: int, bits: int, *, start: int =
     else:
         lbo, sbo = atom * -(-mn // 8) if k * bits > 8 * row else 16, atom
     return SmemDescriptor(start, lbo, sbo, swizzle, base_offset)
+
+
+def check_dtype(unit: str, dtype: str) -> None:
+    """Whether an instruction of `unit` (wgmma, tcgen05) multiplies a type as it lies packed.
+
+        >>> check_dtype("wgmma", "e2m1")
+        Traceback (most recent call last):
+          ...
+        mmalab.errors.UsageError: operands of e2m1: wgmma multiplies no such type
+          legal: f16, bf16, tf32, e4m3, e5m2, s8, u8, b1
+          see:   PTX ISA, wgmma.mma_async
+
+    Raises:
+        UsageError: it does not.
+    """
+    legal = _TYPES[unit]
+    if dtype in ("e3m2", "e2m3") and unit == "tcgen05":
+        raise UsageError(f"operands of {dtype}", "each lies in a byte of shared memory",
+                         legal="e4m3, which lies so too", where="PTX ISA, tcgen05.mma")
+    if dtype not in legal:
+        instruction = "wgmma.mma_async" if unit == "wgmma" else "tcgen05.mma"
+        raise UsageError(f"operands of {dtype}", f"{unit} multiplies no such type", legal=legal,
+                         where=f"PTX ISA, {instruction}")
 
 
 def check_major(unit: str, dtype: str, bits: int, major: str, swizzle: str) -> None:

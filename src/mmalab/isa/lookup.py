@@ -131,8 +131,11 @@ def unknown(opcode: str) -> UnknownForm:
         return UnknownForm(opcode, f"{later} is in the PTX ISA, but not in this table yet",
                            where=f"{_MANUAL}, {later}")
     near = nearest(opcode)
-    return UnknownForm(opcode, "is not an instruction of the PTX ISA" + _difference(opcode, near),
-                       legal=near, where=_MANUAL if near else f"{_MANUAL}; {_LISTED}")
+    rule = "is not an instruction of the PTX ISA" + _difference(opcode, near)
+    if not near and opcode.strip():
+        near = forms(opcode)[:3]  # a part of an opcode, as m16n8k16
+    return UnknownForm(opcode or "an empty opcode", rule, legal=near,
+                       where=_MANUAL if near else f"{_MANUAL}; {_LISTED}")
 
 
 def _difference(opcode: str, near: list[str]) -> str:

@@ -33,6 +33,9 @@ from mmalab.errors import UsageError
 from mmalab.layouts import Swizzle
 from mmalab.layouts.banks import BANK_BYTES, BANKS, lanes_together, wavefronts
 
+#: Accesses and bytes of one question: more than any SM has.
+_LANES, _BYTES = 1 << 16, 1 << 30
+
 __all__ = ["BankAccess", "access", "byte_swizzle", "ldmatrix", "wavefronts"]
 
 
@@ -160,7 +163,14 @@ def ldmatrix(
     if pitch < (chunk + columns) * size:
         raise UsageError(
             f"chunk {chunk + columns - 1} of {size} bytes", f"outside a row of {pitch} bytes",
-            legal=f"0 to {pitch // size - 1}", where="mmalab.plan.banks",
+            legal=(f"0 to {pitch // size - 1}" if pitch >= size
+                   else f"a pitch from {(chunk + columns) * size}"), where="mmalab.plan.banks",
+        )
+    if rows * columns > _LANES or rows * (pitch + pad) + abs(base) > _BYTES:
+        raise UsageError(
+            f"{rows} rows of {columns} accesses, {pitch + pad} bytes apart",
+            "more than shared memory ever had", where="mmalab.plan.banks",
+            legal=f"up to {_LANES} accesses in {_BYTES} bytes",
         )
     at = (np.arange(rows, dtype=np.int64)[:, None] * (pitch + pad)
           + (chunk + np.arange(columns)) * size).reshape(-1)

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from mmalab import formats
 from mmalab.errors import UsageError
 from mmalab.layouts import TMA_SWIZZLES, Swizzle
+from mmalab.plan.shared_tile import check_tile
 
 __all__ = ["Atoms", "Misread", "atoms", "misread"]
 
@@ -152,6 +153,7 @@ def _inner(rows: int, cols: int, dtype: str | formats.Format) -> int:
         raise UsageError(f"a tile of {rows} x {cols} {dtype}", "rows have whole 16-byte chunks",
                          legal=f"columns in multiples of {128 // formats.get(dtype).bits}",
                          where=_WHERE)
+    check_tile(rows, inner, _WHERE)
     return inner
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from mmalab.errors import UsageError
 from mmalab.layouts import Swizzle
 from mmalab.layouts.banks import wavefronts
+from mmalab.plan.shared_tile import check_tile
 from mmalab.plan.swizzle import Access, column_reads, row_writes
 
 __all__ = ["Permutation", "permutation"]
@@ -71,6 +72,7 @@ def permutation(formula: Callable[[int, int], int], *, rows: int, chunks: int) -
     if rows < 1 or chunks < 1:
         raise UsageError(f"a tile of {rows} rows of {chunks} chunks", "is empty",
                          legal="from 1 x 1 on", where=_WHERE)
+    check_tile(rows, chunks * _CHUNK, _WHERE)
     places = np.array([[formula(row, chunk) for chunk in range(chunks)] for row in range(rows)])
     if places.min() < 0 or places.max() >= chunks:
         row, chunk = (int(at) for at in np.argwhere((places < 0) | (places >= chunks))[0])

@@ -58,7 +58,8 @@ def scale_offset(row: int, block: int, blocks: int, order: str = "128x4", *, row
     """
     if not 0 <= block < blocks or row < 0 or (rows and row >= rows):
         raise UsageError(f"scale ({row}, {block})", f"is outside of {rows or 'the'} rows, "
-                         f"{blocks} blocks", legal=f"blocks 0 to {blocks - 1}", where=_WHERE)
+                         f"{blocks} blocks", legal=f"(0, 0) to {(rows or row + 1) - 1, blocks - 1}",
+                         where=_WHERE)
     if _checked(order) == "row-major":
         return row * blocks + block
     if order == "column-major":

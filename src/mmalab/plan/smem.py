@@ -48,6 +48,9 @@ _WHERE = "mmalab.plan.smem"
 FORMULA = ("stages x (M + N) x K x bits / 8, each tile at 8 spans of its swizzle, + scales in "
            "tiles of 512 bytes + 16 bytes of mbarriers a stage + epilogue <= bytes of a CTA")
 SOURCE = f"{_GUIDE}; PTX ISA, tensor swizzling modes"
+#: More stages than any shared memory holds, of 16 bytes and a barrier.
+_MOST_STAGES = 8192
+_TALL = 4096
 #: Span of each hardware swizzle in bytes; a tile begins at a multiple of 8 spans.
 _SPANS = {"128B": 128, "64B": 64, "32B": 32}
 #: The most stages that anybody asks for.
@@ -187,8 +190,9 @@ def shared_layout(members: Sequence[Member], stages: int, target: str) -> Shared
     Raises:
         UsageError: no such target, no stage.
     """
-    if stages < 1:
-        raise UsageError(f"{stages} stages", "is no pipeline", legal="from 1", where=_WHERE)
+    if not 1 <= stages <= _MOST_STAGES:
+        raise UsageError(f"{stages} stages", "is no pipeline", legal=f"1 to {_MOST_STAGES}",
+                         where=_WHERE)
     placed, end = _lay_out(members, stages)
     limit = capacity(target)
     misfit = None
@@ -375,4 +379,5 @@ def _conflicts(rows: int, span: int) -> SwizzleSearch | None:
     """Reads and writes of one panel: `rows` rows of `span` bytes."""
     if span % 16 or span > 1024:
         return None
-    return swizzle_search(rows, span, "u8")
+    # what repeats after 8 rows is looked at once, however tall the tile
+    return swizzle_search(min(rows, _TALL), span, "u8")

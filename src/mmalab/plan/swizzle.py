@@ -32,6 +32,7 @@ from mmalab import formats
 from mmalab.errors import UsageError
 from mmalab.layouts import TMA_SWIZZLES, Swizzle
 from mmalab.layouts.banks import LANES, wavefronts
+from mmalab.plan.shared_tile import check_tile
 
 __all__ = [
     "Access",
@@ -240,6 +241,7 @@ class _Tile:
                 f"a tile of {rows} x {cols} {fmt}", "empty, or its rows are no whole bytes",
                 legal="positive rows and columns that fill bytes", where=_WHERE,
             )
+        check_tile(rows, self.row_bytes, _WHERE)
         self.rows = rows
         self.accesses = accesses or _default_accesses(rows, cols, fmt, self.row_bytes)
         #: Bytes that stay together under every candidate.

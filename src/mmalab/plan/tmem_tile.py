@@ -29,6 +29,9 @@ from mmalab.plan.packing import Part
 
 __all__ = ["Tile", "check_target", "format_of", "notes_of", "parts_of"]
 
+#: Buffers at most: there are so many columns.
+_MOST = 512
+
 
 @dataclass(frozen=True, slots=True)
 class Tile:
@@ -112,11 +115,11 @@ def _check(tile: Tile) -> None:
                          legal=[row.name for row in BLOCK_FORMATS.values() if row.kind],
                          where="PTX ISA, tcgen05.mma")
     counts = (tile.stages - 1, tile.scale_stages - 1, tile.a_stages, tile.epilogue, tile.k)
-    if tile.cta_group not in (1, 2) or min(counts) < 0:
+    if tile.cta_group not in (1, 2) or min(counts) < 0 or max(counts) > _MOST:
         raise UsageError(
             f"cta_group::{tile.cta_group}, {tile.stages} stages, {tile.scale_stages} of scales, "
             f"{tile.a_stages} of A, {tile.epilogue} columns of epilogue, K = {tile.k}",
-            "cannot be", legal="cta_group 1 or 2, stages from 1, nothing negative",
+            "cannot be", legal=f"cta_group 1 or 2, 1 to {_MOST} stages, nothing negative",
             where="mmalab.plan.tmem")
     problem = shape_problem(tile.kind.name, tile.m, tile.n, cta_group=tile.cta_group,
                             sparse=tile.sparse, ws=tile.ws)

@@ -111,7 +111,8 @@ class Cursor:
             self.fail("this comment has no end", self.start, 2, legal="*/")
         if character == '"':
             self.fail("this string has no end on its line", self.start, legal='"..."')
-        self.fail(f"{character!r} begins nothing in PTX", self.start)
+        self.fail(f"{character!r} begins nothing in PTX", self.start,
+                  legal="ASCII text, without a byte order mark")
 
     def fail(self, message: str, offset: int | None = None, length: int | None = None, *,
              legal: str | Sequence[str] = ()) -> NoReturn:

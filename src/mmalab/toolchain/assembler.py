@@ -145,7 +145,8 @@ def _ptxas(ptxas: Tool, arguments: list[str], text: str, timeout: float) -> tupl
         return image, str(json.loads(head))
     with workspace() as folder:
         # A fixed name inside a folder of its own: the messages, and the cubin, name it.
-        (folder / "kernel.ptx").write_text(text, encoding="utf-8", newline="")
+        (folder / "kernel.ptx").write_text(text, encoding="utf-8",
+                                             errors="surrogateescape", newline="")
         command = [str(ptxas.path), *arguments, "kernel.ptx", "-o", "kernel.cubin"]
         outcome = invoke(command, timeout=timeout, folder=folder)
         product = folder / "kernel.cubin"
@@ -159,7 +160,7 @@ def _ptxas(ptxas: Tool, arguments: list[str], text: str, timeout: float) -> tupl
 def _refusal(ptxas: Tool, outcome: Outcome) -> ToolError:
     diagnostics = read_diagnostics(outcome.output)
     wrong = [d for d in diagnostics if d.severity in ("error", "fatal")]
-    said = "\n".join(map(str, wrong)) or outcome.output
+    said = "\n".join(_told(wrong)) or outcome.output
     if not wrong:
         return ToolError(f"ptxas {ptxas}", f"ended with code {outcome.code}",
                          command=outcome.command, output=said)
@@ -167,6 +168,23 @@ def _refusal(ptxas: Tool, outcome: Outcome) -> ToolError:
                          command=outcome.command, output=said)
 
 
+def _told(wrong: list[Diagnostic]) -> list[str]:
+    """Each message once, with the lines that it is about; the most that a screen shows."""
+    by_message: dict[tuple[str, str], list[Diagnostic]] = {}
+    for each in wrong:
+        by_message.setdefault((each.severity, each.message), []).append(each)
+    told = []
+    for same in list(by_message.values())[:_MOST_MESSAGES]:
+        more = [f"{line}" for line in dict.fromkeys(one.line for one in same)][1:]
+        also = f" (also line {', '.join(more[:3])}{' ...' * (len(more) > 3)})" if more else ""
+        told.append(f"{same[0]}{also}")
+    if rest := len(by_message) - len(told):
+        told.append(f"and {rest} more messages")
+    return told
+
+
+#: Messages of a refused text that are printed; `diagnostics` has all.
+_MOST_MESSAGES = 12
 _SPACE = r"(?:\s|//[^\n]*\n|/\*.*?\*/)"
 _HEADER = re.compile(
     rf"{_SPACE}*\.version\s+(?P<version>\d+\.\d+){_SPACE}+\.target\s+(?P<target>\w+)", re.DOTALL)
@@ -213,6 +231,7 @@ def disassemble(image: bytes, *, timeout: float = TIMEOUT) -> Sass:
         outcome = invoke(command, timeout=timeout, folder=folder)
         if outcome.code:
             raise ToolError(f"nvdisasm {nvdisasm}", "cannot read the cubin",
+                            legal="a whole file that ptxas, nvcc -cubin or Cubin.save wrote",
                             command=outcome.command, output=outcome.output)
     sass = read_sass(outcome.output)
     cache.store(key, outcome.output.encode())

@@ -91,7 +91,7 @@ def _compiler(name: str | None, toolkit: str | None) -> Tool:
 def _compile(tool: Tool, source: str, target: str, output: str, options: Sequence[str],
              timeout: float) -> bytes:
     with workspace() as folder:
-        (folder / "kernel.cu").write_text(source, encoding="utf-8")
+        (folder / "kernel.cu").write_text(source, encoding="utf-8", errors="surrogateescape")
         if tool.name == "nvrtc":
             arch = target if output == "cubin" else target.replace("sm_", "compute_")
             command = [sys.executable, nvrtc.__file__, str(tool.path), output, f"-arch={arch}",

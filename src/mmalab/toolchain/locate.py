@@ -85,7 +85,8 @@ def tools(name: str | None = None) -> tuple[Tool, ...]:
 
 
 def find(name: str, toolkit: str | None = None) -> Tool:
-    """The newest tool called `name`, or the newest of the release `toolkit` (``"12.9"``, ``"13"``).
+    """The newest tool called `name`, or the newest of the release `toolkit` (``"12.9"``, ``"13"``,
+    ``"13.x"``).
 
     Raises:
         ToolError: it is not installed; the message says what to install.
@@ -97,11 +98,13 @@ def find(name: str, toolkit: str | None = None) -> Tool:
                         where="mmalab doctor")
     if toolkit is None:
         return found[0]
+    release = f"{toolkit}".removesuffix(".x").rstrip(".") + "."
     for tool in found:
-        if f"{tool}.".startswith(f"{toolkit}".rstrip(".") + "."):
+        if f"{tool}.".startswith(release):
             return tool
     raise ToolError(f"{name} of toolkit {toolkit}", "is not installed",
-                    legal=[tool.toolkit for tool in found], where="mmalab doctor")
+                    legal=list(dict.fromkeys(tool.toolkit for tool in found)),
+                    where="mmalab doctor")
 
 
 def forget() -> None:
