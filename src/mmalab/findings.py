@@ -93,6 +93,7 @@ CODES: dict[str, str] = {
     "missing-mbarrier-wait": "bytes of an asynchronous copy are read before its mbarrier phase",
     "missing-wgmma-wait": "registers or bytes of a wgmma in flight are touched",
     "missing-wgmma-fence": "wgmma operands were touched without wgmma.fence",
+    "missing-grid-wait": "global memory is accessed before the kernel ahead is known to have ended",
     "async-outlives-cta": "a CTA exits while copies into its shared memory are in flight",
     # proxies
     "missing-proxy-fence": "generic writes are read by the async proxy without fence.proxy.async",

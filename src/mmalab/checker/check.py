@@ -28,6 +28,7 @@ def check(module: Module | Kernel | str, target: str | None = None) -> list[Find
         SourceError: text that is not well-formed PTX.
         UsageError: `target` is no target, `module` none of these.
     """
+    dependent = isinstance(module, Kernel) and module.programmatic
     if isinstance(module, Kernel):
         module = parse(module.ptx)
     elif isinstance(module, str):
@@ -35,6 +36,6 @@ def check(module: Module | Kernel | str, target: str | None = None) -> list[Find
     elif not isinstance(module, Module):
         raise UsageError(f"a module of type {type(module).__name__}", "cannot be checked",
                          legal="PTX text, a parsed module, a Kernel", where="mmalab.check")
-    subject = inspect(module, target)
+    subject = inspect(module, target, dependent=dependent)
     found = [finding for rule in RULES for finding in rule.findings(subject)]
     return sorted(found, key=lambda finding: finding.where.line or 0)

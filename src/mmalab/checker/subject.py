@@ -96,6 +96,8 @@ class Subject:
     groups: dict[str, list[Site]] = field(default_factory=dict)
     #: The table's record of each opcode, None where it has none.
     forms: dict[str, Form | None] = field(default_factory=dict)
+    #: Whether it is launched so that it may begin before the kernel ahead has ended.
+    dependent: bool = False
 
     def of_family(self, *families: str) -> Iterator[Site]:
         """The sites whose instruction belongs to one of the families."""
@@ -105,8 +107,8 @@ class Subject:
                 yield from sites
 
 
-def inspect(module: Module, target: str | None) -> Subject:
-    """Walk a module.
+def inspect(module: Module, target: str | None, *, dependent: bool = False) -> Subject:
+    """Walk a module; `dependent`: its kernel is launched programmatically.
 
     Raises:
         UsageError: `target` is no target (that of the module itself is judged, not raised).
@@ -116,7 +118,7 @@ def inspect(module: Module, target: str | None) -> Subject:
     if target is not None and on is not None and version < on.ptx:
         version = on.ptx  # as the assembler retargets: .version is raised where it must be
     scope = _module_scope(module)
-    subject = Subject(module, on, version, scope, [], [])
+    subject = Subject(module, on, version, scope, [], [], dependent=dependent)
     for function in module.functions:
         if function.body is not None:
             subject.bodies.append(_Walk(subject, function).body)
