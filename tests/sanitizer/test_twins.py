@@ -224,6 +224,21 @@ def varying(body: str) -> list[str] | None:
     ("L: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r2], 0; @%p0 bra D; bra L; D:", []),
     ("mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r2], 0; @!%p0 st.shared.u32 [%r2], %r0;",
      None),
+    (("L: mov.u32 %r4, 0; mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r2], %r4;"
+     " selp.b32 %r3, 1, 0, %p0; setp.eq.s32 %p1, %r3, 0; @%p1 bra L;"), []),
+    (("L: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r2], 0; nanosleep.u32 20;"
+     " selp.b32 %r3, 1, 0, %p0; setp.ne.s32 %p1, %r3, 0; @%p1 bra D; bra L; D:"), []),
+    (("L: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r2], 0;"
+     " selp.b32 %r3, 0, 1, %p0; setp.eq.s32 %p1, %r3, 0; @%p1 bra L;"), None),
+    ("L: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r2], 0; @%p0 bra L;", None),
+    (("mov.u32 %r3, 0; L: add.u32 %r3, %r3, 1;"
+     " mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r2], 0; @!%p0 bra L;"), None),
+    (("L: mov.u32 %r3, %clock; mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r2], 0;"
+     " @!%p0 bra L; bar.sync %r3;"), ["bar.sync %r3;"]),
+    (("L: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r2], 0; setp.eq.u32 %p1, %r0, 0;"
+     " @!%p1 bra L;"), None),
+    (("L: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r2], 0; @!%p0 bra M; bra D;"
+     " M: st.shared.u32 [%r2], %r0; bra L; D:"), None),
     ("atom.shared.add.u32 %r3, [%r2], 1;", None),
     ("ld.relaxed.gpu.global.u32 %r3, [%rd0];", None),
     ("bar.sync %ctaid.x;", None),

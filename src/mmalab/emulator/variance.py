@@ -15,7 +15,7 @@ same there, one has to look while they run::
                                                  of one cluster, and what is stored decides nothing
 
 A wait for an mbarrier succeeds sooner or later. That counts for nothing where all that a kernel
-does with a false answer is to ask again at once.
+does with a false answer is to ask again (:mod:`mmalab.emulator.asking`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from mmalab.emulator.asking import WAITS, asks_again
 from mmalab.emulator.liveness import Slot, slots_of, writes_of
-from mmalab.emulator.program import Addr, Imm, Op, Program, Reg, Site, Special, Target, Vec
+from mmalab.emulator.program import Addr, Imm, Op, Program, Site, Special, Vec
 
 __all__ = ["Varying", "varying_sites"]
 
@@ -49,7 +50,6 @@ _PLAIN = frozenset({
     "cp.async.bulk.prefetch.tensor",
 })
 
-_WAITS = frozenset({"mbarrier.try_wait", "mbarrier.test_wait"})
 _EVERY = ("*",)
 #: Family -> the operands that count, by name; "*" stands for all but results.
 _COUNTING: dict[str, tuple[str, ...]] = {
@@ -61,7 +61,7 @@ _COUNTING: dict[str, tuple[str, ...]] = {
                      "cp.async.mbarrier.arrive", "cp.async.bulk.wait_group", "mbarrier.init",
                      "mbarrier.inval", "mbarrier.arrive", "mbarrier.arrive_drop",
                      "mbarrier.expect_tx", "mbarrier.complete_tx", "mbarrier.pending_count",
-                     "brx.idx", "st.bulk", *_WAITS), _EVERY),
+                     "brx.idx", "st.bulk", *WAITS), _EVERY),
     **dict.fromkeys(("ld", "ldu", "st", "ldmatrix", "stmatrix"), ("a",)),
     **dict.fromkeys(("wmma.load", "wmma.store"), ("a", "stride")),
     **dict.fromkeys(("vote.sync", "match.sync", "redux.sync", "elect.sync"), ("mask",)),
@@ -114,7 +114,8 @@ def varying_sites(program: Program) -> dict[int, Varying] | None:
 @lru_cache(maxsize=32)
 def _varying_sites(key: _ByIdentity) -> dict[int, Varying] | None:
     program = key.program
-    if not all(_is_known(site) and _asks_again(program, site) for site in program.sites):
+    if not all(map(_is_known, program.sites)) or not all(
+            asks_again(program, site) for site in program.sites if site.form.family in WAITS):
         return None
     found: dict[int, Varying] = {}
     for block, into in zip(program.blocks, _flow(program), strict=True):
@@ -135,38 +136,6 @@ def _is_known(site: Site) -> bool:
         return False
     return family in _PLAIN or (family in _COUNTING and not any(
         isinstance(op, Special) and _differs(op, set()) for op in _counting(site)))
-
-
-def _asks_again(program: Program, wait: Site) -> bool:
-    """Whether a wait's answer does nothing but end the loop that asks (True for other sites)."""
-    if wait.form.family not in _WAITS:
-        return True
-    answer = wait.operands[0]
-    if wait.guard is not None or not isinstance(answer, Reg) or answer.file != "p":
-        return False
-    branch = _past_sleep(program, wait.index + 1)
-    if branch is None or branch.form.family != "bra" or branch.guard is None or (
-            branch.guard[0] != answer.slot):
-        return False
-    if not branch.guard[1]:  # @p bra behind; bra back
-        branch = _past_sleep(program, branch.index + 1)
-        if branch is None or branch.form.family != "bra" or branch.guard is not None:
-            return False
-    again = _past_sleep(program, _target(branch))
-    return again is wait
-
-
-def _past_sleep(program: Program, index: int) -> Site | None:
-    """The first site from `index` on that does anything."""
-    while index < len(program.sites):
-        if program.sites[index].form.family != "nanosleep":
-            return program.sites[index]
-        index += 1
-    return None
-
-
-def _target(branch: Site) -> int:
-    return next(op.sites[0] for op in branch.operands if isinstance(op, Target))
 
 
 # --- the dataflow ---------------------------------------------------------------------------------
@@ -201,7 +170,7 @@ def _makes_different(site: Site, differing: set[Slot]) -> bool:
     family = site.form.family
     if site.guard is not None and ("p", site.guard[0]) in differing:
         return True
-    if family in _WAITS:
+    if family in WAITS:
         return False  # true, once the loop is left
     if family in _FRESH:
         return True

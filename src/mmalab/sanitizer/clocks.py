@@ -190,7 +190,8 @@ class Knowledge:
             if mine is not None and len(route) <= _FEW and rows <= mine.shape[1] and all(
                     (mine[to, :rows] >= theirs[source]).all() for to, source in route):
                 continue
-            fresh = np.zeros_like(theirs) if mine is None else grown(mine, rows)
+            fresh = (np.zeros((RELATIONS, rows, LANES), np.uint32) if mine is None
+                     else grown(mine, rows))
             for to, source in route:
                 part = fresh[to, :rows]
                 np.maximum(part, theirs[source], out=part)

@@ -33,10 +33,14 @@ from mmalab.sanitizer.clocks import (
     lanes_of,
 )
 
-__all__ = ["LOCKSTEP", "Gathering", "Known", "Snapshot", "near_lanes"]
+__all__ = ["IN_TIME", "LOCKSTEP", "Gathering", "Known", "Snapshot", "TimeGathering", "near_lanes"]
 
 #: Relations in which the lanes of a converged group know each other's epochs.
 LOCKSTEP = (PRACTISED, EXECUTION, TIME, *CARRIED)
+
+
+#: How to receive what a :class:`TimeGathering` knows.
+IN_TIME = ((TIME, 0),)
 
 
 class Known(Protocol):
@@ -153,6 +157,41 @@ class Gathering:
 
     def peek(self) -> Knowledge:
         """The join so far, to be looked at before anything else is added."""
+        return Knowledge(self._parts)
+
+
+class TimeGathering:
+    """A join of order in time alone: of all relations the one that tells when something started.
+
+    Many of these are kept where a warp may wait for any of many operations.
+    """
+
+    def __init__(self) -> None:
+        #: CTA -> [1, row, lane]
+        self._parts: dict[int, Clocks] = {}
+
+    def add(self, source: Known, mask: int) -> None:
+        """Take in what the lanes in `mask` know to have started, themselves included."""
+        for lanes, knowledge in source.parts:
+            if lanes & mask:
+                for cta, theirs in knowledge.parts.items():
+                    self._take(cta, theirs[TIME : TIME + 1])
+        own = np.zeros((1, 2 * source.warps, LANES), np.uint32)
+        own[0, source.warp :: source.warps] = np.where(
+            flags_of(near_lanes(source.together, mask)), source.own[TIME], np.uint32(0))
+        self._take(source.cta, own)
+
+    def join(self, other: TimeGathering) -> None:
+        """Take in all of another one."""
+        for cta, theirs in other._parts.items():
+            self._take(cta, theirs)
+
+    def _take(self, cta: int, theirs: Clocks) -> None:
+        mine = self._parts.get(cta)
+        self._parts[cta] = theirs.copy() if mine is None else absorbed(mine, theirs)
+
+    def knowledge(self) -> Knowledge:
+        """The join so far, to be received by :data:`IN_TIME`."""
         return Knowledge(self._parts)
 
 

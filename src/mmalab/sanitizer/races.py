@@ -113,7 +113,7 @@ class Races:
         if len(touched) < len(stamps) and touch.reads:
             self._uninitialised.read(touch, page, flat.cells, flat.by, stamps)
         failures = list(self._against_writes(touch, flat, stamps, touched))
-        for slot in page.slots.values():
+        for slot in page.entered(flat.cells):
             if self._conflicts(touch, slot.key):
                 failures += self._against_slot(touch, flat, slot)
         if page.spilled:

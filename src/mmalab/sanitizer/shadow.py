@@ -17,14 +17,15 @@ when the lanes that read now are ordered after it, and is spilled to a list othe
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from mmalab.sanitizer.agents import Agent
 from mmalab.sanitizer.clocks import HARD, LANES
@@ -34,6 +35,10 @@ __all__ = ["Column", "GlobalShadow", "Ledger", "Page", "Portion", "Slot", "SlotK
            "index"]
 
 _PAGE_BYTES = 4096
+#: Bytes of arrays that are mapped.
+_LARGE = 1 << 15
+#: Slots that are looked at without asking where they hold anything.
+_FEW = 3
 #: Cells of a page: a stretch of them, or numbers.
 Where: TypeAlias = slice | NDArray[np.intp]
 _BIT = np.uint32(1) << np.arange(LANES, dtype=np.uint32)
@@ -114,11 +119,45 @@ class SlotKey(NamedTuple):
 
 @dataclass(slots=True)
 class Slot:
-    """Per cell the latest access of one kind by one actor."""
+    """Per cell the latest access of one kind by one actor; cells `low` to `high` have any."""
 
     key: SlotKey
     records: NDArray[np.int32]
     masks: NDArray[np.uint32]
+    low: int = 0
+    high: int = 0
+
+    def reaches(self, low: int, high: int) -> bool:
+        """Whether it may hold anything in the cells `low` to `high`."""
+        return self.low < high and low < self.high
+
+    def grow(self, low: int, high: int) -> None:
+        """Something is entered in the cells `low` to `high`."""
+        self.low = min(self.low, low) if self.high else low
+        self.high = max(self.high, high)
+
+
+    def lengthen(self, cells: int) -> None:
+        """The page has got so many cells."""
+        held = slice(self.low, self.high)
+        for name in ("records", "masks"):
+            old = getattr(self, name)
+            fresh = _zeros(cells, old.dtype)
+            fresh[held] = old[held]
+            setattr(self, name, fresh)
+
+
+def _zeros(count: int, kind: DTypeLike) -> NDArray[Any]:
+    """Zeros of which the large ones take memory only where they are touched."""
+    size = count * np.dtype(kind).itemsize
+    return np.zeros(count, kind) if size < _LARGE else np.frombuffer(mmap.mmap(-1, size), kind)
+
+
+def _bounds(where: Where) -> tuple[int, int]:
+    """The first cell, and the one behind the last."""
+    if isinstance(where, slice):
+        return where.start, where.stop
+    return int(where.min()), int(where.max()) + 1
 
 
 class Page:
@@ -156,6 +195,7 @@ class Page:
         for slot in self.slots.values():
             slot.records = np.repeat(slot.records, times)
             slot.masks = np.repeat(slot.masks, times)
+            slot.low, slot.high = slot.low * times, slot.high * times
         self.spilled = {cell * times + k: list(entries) for cell, entries in self.spilled.items()
                         for k in range(times)}
         self.granule = granule
@@ -166,8 +206,7 @@ class Page:
         if self.values is not None:
             self.values = np.pad(self.values, (0, more * self.granule), constant_values=-1)
         for slot in self.slots.values():
-            slot.records = np.pad(slot.records, (0, more))
-            slot.masks = np.pad(slot.masks, (0, more))
+            slot.lengthen(len(self.writes))
 
     def stretch(self, starts: NDArray[np.int64], size: int) -> Where:
         """The cells of `size` bytes from each of the ascending `starts`; refines or extends."""
@@ -188,13 +227,21 @@ class Page:
         """An ordinary write: it replaces everything that the cells remembered."""
         self.generation += 1
         self.writes[cells] = stamps
-        for slot in self.slots.values():
+        for slot in self.entered(cells):
             slot.records[cells] = 0
         if self.spilled:
             numbers = range(cells.start, cells.stop) if isinstance(cells, slice) else (
                 cells.tolist())
             for cell in numbers:
                 self.spilled.pop(cell, None)
+
+    def entered(self, where: Where) -> list[Slot]:
+        """The slots that may hold something in these cells: most actors keep to places of their
+        own."""
+        if len(self.slots) < _FEW:
+            return list(self.slots.values())
+        low, high = _bounds(where)
+        return [slot for slot in self.slots.values() if slot.reaches(low, high)]
 
     def forget_values(self, cells: Where) -> None:
         """What the cells hold is not known any more."""
@@ -209,20 +256,22 @@ class Page:
     def replace(self, key: SlotKey, cells: Where, record: int) -> None:
         """A read or a strong write by an agent: its later epochs cover the earlier ones."""
         slot = self._slot(key)
+        slot.grow(*_bounds(cells))
         slot.records[cells] = record
         slot.masks[cells] = np.uint32(1 << key.lane)
 
     def _slot(self, key: SlotKey) -> Slot:
         slot = self.slots.get(key)
         if slot is None:
-            slot = self.slots[key] = Slot(key, np.zeros(len(self.writes), np.int32),
-                                          np.zeros(len(self.writes), np.uint32))
+            slot = self.slots[key] = Slot(key, _zeros(len(self.writes), np.int32),
+                                          _zeros(len(self.writes), np.uint32))
         return slot
 
     def add(self, key: SlotKey, cells: NDArray[np.intp], by: NDArray[np.int64], record: int,
             ledger: Ledger, clock: WarpClock | None) -> None:
         """A read or a strong write of `cells` [n] by lanes `by` [n]."""
         slot = self._slot(key)
+        slot.grow(*_bounds(cells))
         masks = self._masks(cells, by)
         old = slot.records.take(cells)
         if old.any():

@@ -126,7 +126,7 @@ class Sweeps:
         different = _different(stamps)
         if len(different):
             self._against_writes(sweep, page, where, stamps, different)
-        for slot in tuple(page.slots.values()):
+        for slot in page.entered(where):
             if self._conflicts(sweep, slot.key):
                 self._against_slot(sweep, page, where, slot)
         if page.spilled:

@@ -31,8 +31,8 @@ import numpy as np
 from mmalab.emulator.events import Registers, Span, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from mmalab.findings import Severity
 from mmalab.sanitizer.agents import Agents
-from mmalab.sanitizer.clocks import TIME, lanes_of
-from mmalab.sanitizer.gathering import Gathering
+from mmalab.sanitizer.clocks import lanes_of
+from mmalab.sanitizer.gathering import IN_TIME, TimeGathering
 from mmalab.sanitizer.groups import Groups
 from mmalab.sanitizer.lanes import WarpClock
 from mmalab.sanitizer.sweep import Looked, Sweeps
@@ -48,8 +48,6 @@ _WARPS = 4
 _KEPT = 8
 #: Groups in flight that are told apart.
 _GROUPS = 64
-#: A product ends after all four warps have issued it: order in time, not of memory.
-_IN_TIME = ((TIME, TIME),)
 _REPAIRED = "ptxas usually inserts what is missing, but the PTX is undefined"
 
 
@@ -124,7 +122,7 @@ class WgmmaRule:
         self._files: dict[tuple[int, int], _File] = {}
         self._products: dict[tuple[int, int], _Product] = {}
         #: (CTA, warpgroup) -> epoch -> the order in time of the warps that issued it.
-        self._started: dict[tuple[int, int], dict[int, Gathering]] = {}
+        self._started: dict[tuple[int, int], dict[int, TimeGathering]] = {}
 
     def issue(self, event: Wgmma) -> None:
         """One warp's part: its registers, and the operands in shared memory."""
@@ -138,7 +136,7 @@ class WgmmaRule:
         agent = self._agents.warpgroup(*group)
         if registers.issued != (epoch, clock.now) or registers.parts is not clock.parts:
             registers.issued, registers.parts = (epoch, clock.now), clock.parts
-            self._start(group, epoch).add_executed(clock, event.mask, (TIME,))
+            self._start(group, epoch).add(clock, event.mask)
         product = self._products.get(group)
         if product is None or product.index != event.index or not product.reads(event):
             product = self._products[group] = _Product(event.index, event.reads)
@@ -164,13 +162,13 @@ class WgmmaRule:
             self._products.pop((cta, warp // _WARPS), None)
         self._steps.retire(cta, self._world.warps)
 
-    def _start(self, group: tuple[int, int], epoch: int) -> Gathering:
+    def _start(self, group: tuple[int, int], epoch: int) -> TimeGathering:
         """What gathers the issue of an epoch; the oldest of too many joins the next."""
         started = self._started.setdefault(group, {})
         if epoch not in started and len(started) >= _GROUPS:
             oldest = started.pop(min(started))
-            started[min(started)].join(oldest.peek())
-        return started.setdefault(epoch, Gathering())
+            started[min(started)].join(oldest)
+        return started.setdefault(epoch, TimeGathering())
 
     def fence(self, event: WgmmaFence) -> None:
         """What was done to registers before is done."""
@@ -196,12 +194,14 @@ class WgmmaRule:
         group = event.cta, event.warp // _WARPS
         clock = self._world.clock(event.cta, event.warp)
         clock.learn(event.mask, self._agents.warpgroup(*group).place, reach)
-        started = self._started.get(group, {})
+        # The products end after all four warps have issued them: order in time, not of memory.
+        started, together = self._started.get(group, {}), TimeGathering()
         for epoch in sorted(started):
             if epoch <= reach - _KEPT:
                 del started[epoch]
             elif epoch <= reach:
-                clock.receive(event.mask, started[epoch].peek(), _IN_TIME)
+                together.join(started[epoch])
+        clock.receive(event.mask, together.knowledge(), IN_TIME)
 
     def touch(self, event: Registers) -> None:
         """Another instruction reads or writes registers that some wgmma uses."""
