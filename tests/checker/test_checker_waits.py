@@ -148,3 +148,23 @@ def test_a_warpgroup_in_a_function_that_is_called():
     said = found("call f;", "sm_90a", attributes=".reqntid 64", before=callee)
     assert [f.code for f in said] == ["divergent-collective"]
     assert found("ret;", "sm_90a", attributes=".reqntid 64", before=callee) == []
+
+
+MATRIX = ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f32_0, %f32_1, %f32_2, %f32_3},"
+          " {%b32_0, %b32_1, %b32_2, %b32_3}, {%b32_0, %b32_1},"
+          " {%f32_0, %f32_1, %f32_2, %f32_3};\n")
+
+
+@pytest.mark.parametrize(("directive", "body", "told"), [
+    (".reqntid 48", MATRIX, True), (".reqntid 16", MATRIX, True), (".maxntid 16", MATRIX, True),
+    (".reqntid 64", MATRIX, False), (".maxntid 48", MATRIX, False), ("", MATRIX, False),
+    (".reqntid 16, 3", MATRIX, True), (".reqntid 16, 2", MATRIX, False),
+    (".reqntid 48", "bar.sync 0;", False),
+    (".reqntid 48", "setp.ge.u32 %pred_0, %u32_0, 32;\n@%pred_0 bra S;\n" + MATRIX + "S:", False),
+])
+def test_a_matrix_lies_in_a_whole_warp(directive, body, told):
+    """Lanes that the block does not have hold a part of it: a warning, where all execute it."""
+    said = found(TID + body, "sm_90a", attributes=directive)
+    assert [(f.code, f.severity) for f in said] == (
+        [("divergent-collective", "warning")] if told else [])
+    assert all("of a warp," in f.message or "whole warps" in f.message for f in said)

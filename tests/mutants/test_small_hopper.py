@@ -74,6 +74,16 @@ def test_what_only_works_by_luck_is_a_warning(body: str, code: str) -> None:
     assert [(f.code, f.severity) for f in run(body, words()).findings] == [(code, "warning")]
 
 
+def test_a_matrix_wants_a_whole_warp() -> None:
+    """The lanes that a block of 48 threads does not have would hold a part of it."""
+    body = ("mov.f32 %f0, 0f00000000; mov.b32 %r1, 0;\nmma.sync.aligned.m16n8k8.row.col.f32.f16.f16"
+            ".f32 {%f0, %f0, %f0, %f0}, {%r1, %r1}, {%r1}, {%f0, %f0, %f0, %f0};\n")
+    assert run(body, block=64).findings == []
+    [finding] = run(body, block=48).findings
+    assert (finding.code, finding.severity) == ("divergent-collective", "warning")
+    assert (finding.where.warp, "warp 1 has 16" in finding.message) == (1, True)
+
+
 @pytest.mark.parametrize(("registers", "legal"), [(240, False), (176, False), (168, True)])
 def test_registers_at_launch(registers: int, legal: bool) -> None:
     """384 threads with setmaxnreg: 65536 registers are 170 each."""

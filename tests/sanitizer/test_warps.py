@@ -49,7 +49,11 @@ def test_an_aligned_collective_needs_all_lanes():
 
 
 def test_a_partial_last_warp_is_whole():
-    """48 threads: the second warp has sixteen lanes, all of which come."""
+    """48 threads: the second warp has sixteen lanes, all of which come; a matrix lacks the others'
+    part, which is a warning."""
     s = Scenario(threads=48)
-    s.collective(1, mask=LOW, text="mma.sync.aligned.m16n8k16")
+    s.collective(1, mask=LOW)
     assert s.codes() == []
+    s.collective(1, mask=LOW, text="mma.sync.aligned.m16n8k16")
+    assert [(f.code, f.severity) for f in s.findings()] == [("divergent-collective", "warning")]
+    assert "warp 1 has 16. Repair: a block of 64 threads" in s.findings()[0].message

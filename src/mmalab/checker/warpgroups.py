@@ -1,4 +1,4 @@
-"""Instructions of a warpgroup in a CTA that has none, or a broken one.
+"""Instructions of a warpgroup, or of a warp, in a CTA that has none, or a broken one.
 
 ``wgmma`` and ``setmaxnreg`` are executed by four warps together: 128 threads, the first of them
 number 0, 128, 256 and so on. Two things are certain from the text alone::
@@ -9,7 +9,8 @@ number 0, 128, 256 and so on. Two things are certain from the text alone::
 ``.maxntid 64`` says the same as ``.reqntid 64``; more threads than 128 it only allows. In a CTA
 whose last warpgroup is broken the others may multiply, so there the rule speaks only of what every
 thread executes: nothing before it branches forwards or ends the thread. What setmaxnreg does with
-fewer warps no document says: a warning, where wgmma is an error.
+fewer warps no document says: a warning, where wgmma is an error. A matrix of mma.sync, ldmatrix and
+their kin lies in the 32 lanes of a warp, and a block of 48 threads has a warp of 16: a warning too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ __all__ = ["GROUP", "of_warpgroup", "whole_warpgroups"]
 
 #: Threads of a warpgroup.
 GROUP = 128
+_WARP = 32
+_NAMES = {_WARP: "warp", GROUP: "warpgroup"}
+#: What spreads a matrix over the lanes of a warp.
+_MATRICES = ("mma.", "wmma.", "ldmatrix", "stmatrix", "movmatrix")
 _ENDS = ("ret", "exit", "trap", "brx")
 
 
@@ -37,17 +42,24 @@ def of_warpgroup(form: Form | None) -> bool:
 
 
 def whole_warpgroups(subject: Subject) -> Iterator[Fault]:
-    """Instructions of a warpgroup where the directives leave no whole one to execute them."""
-    if not any(map(of_warpgroup, subject.forms.values())):
-        return
+    """Instructions of warps and warpgroups that the directives leave no whole one to execute."""
+    units = {_unit(form) for form in subject.forms.values()} - {0}
     for body in subject.bodies:
         if body.function.kind != "entry":
             continue
         directive, threads = _threads(body)
-        if threads < GROUP:
-            yield from _without(subject, body, directive, threads)
-        elif directive == ".reqntid" and threads % GROUP:
-            yield from _broken(subject, body, threads)
+        for unit in sorted(units) if directive else ():
+            if threads < unit:
+                yield from _without(subject, body, directive, threads, unit)
+            elif directive == ".reqntid" and threads % unit:
+                yield from _broken(subject, body, threads, unit)
+
+
+def _unit(form: Form | None) -> int:
+    """How many threads carry the instruction out together; 0: any."""
+    if of_warpgroup(form):
+        return GROUP
+    return _WARP if form is not None and form.family.startswith(_MATRICES) else 0
 
 
 def _threads(body: Body) -> tuple[str, int]:
@@ -56,37 +68,40 @@ def _threads(body: Body) -> tuple[str, int]:
     for directive in (".reqntid", ".maxntid"):
         if directive in said:
             return directive, prod(int(one) for one in said[directive].split(","))
-    return "", GROUP
+    return "", 0
 
 
-def _without(subject: Subject, entry: Body, directive: str, threads: int) -> Iterator[Fault]:
+def _without(subject: Subject, entry: Body, directive: str, threads: int,
+             unit: int) -> Iterator[Fault]:
     """The first such instruction of the entry, or of a function that it calls."""
     sites = [site for body in _reached(subject, entry) for site in body.sites
-             if of_warpgroup(subject.forms[site.instruction.opcode])]
+             if _unit(subject.forms[site.instruction.opcode]) == unit]
     if sites:
         first = min(sites, key=lambda site: (_severity(site) != "error", site.line))
         yield Fault(message(
-            first.instruction.text.strip(), f"is for the {GROUP} threads of a warpgroup, and "
+            first.instruction.text.strip(), f"is for the {unit} threads of a {_NAMES[unit]}, and "
             f"{directive} gives the CTAs of {entry.function.name} {threads}",
-            [f"{directive} {GROUP} and more"]), first.line,
+            [f"{directive} {unit} and more"]), first.line,
             {"threads": threads, "lines": sorted(site.line for site in sites)},
             severity=_severity(first))
 
 
 def _severity(site: Site) -> Severity:
-    return "warning" if site.instruction.opcode.startswith("setmaxnreg") else "error"
+    return "error" if site.instruction.opcode.startswith("wgmma") else "warning"
 
 
-def _broken(subject: Subject, body: Body, threads: int) -> Iterator[Fault]:
+def _broken(subject: Subject, body: Body, threads: int, unit: int) -> Iterator[Fault]:
     for site in _executed_by_all(body):
-        if of_warpgroup(subject.forms[site.instruction.opcode]):
+        if _unit(subject.forms[site.instruction.opcode]) == unit:
+            legal = [f".reqntid {-(-threads // unit) * unit}"]
+            if threads > unit:
+                legal.insert(0, f".reqntid {threads // unit * unit}")
+            name = _NAMES[unit]
             yield Fault(message(
-                site.instruction.text.strip(), f"is for whole warpgroups, every thread of "
-                f"{body.function.name} executes it, and {threads % GROUP} of its {threads} are no "
-                "warpgroup", [f".reqntid {threads // GROUP * GROUP}",
-                              f".reqntid {-(-threads // GROUP) * GROUP}"],
-                "a branch that only whole warpgroups take"), site.line, {"threads": threads},
-                severity=_severity(site))
+                site.instruction.text.strip(), f"is for whole {name}s, every thread of "
+                f"{body.function.name} executes it, and {threads % unit} of its {threads} are no "
+                f"{name}", legal, f"a branch that only whole {name}s take"), site.line,
+                {"threads": threads}, severity=_severity(site))
             return
 
 

@@ -45,6 +45,7 @@ from mmalab.sanitizer.run import emulate as exact_run
 from mmalab.sanitizer.run import resident
 from mmalab.sanitizer.saved import Saved
 from mmalab.sanitizer.schedules import Schedule, compare, several
+from mmalab.sanitizer.warps import torn
 
 __all__ = ["emulate"]
 
@@ -131,7 +132,7 @@ class _Watch:
 
     def __call__(self, machine: Machine, max_steps: int | None) -> None:
         self.ctas = machine.shape.ctas
-        if needs_model(machine.program):
+        if needs_model(machine.program) or torn(machine.program, machine.shape.threads):
             self.suspects, self.doubts = list(range(self.ctas)), True
             self._compare(machine, max_steps)
             return

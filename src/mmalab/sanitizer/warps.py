@@ -3,7 +3,8 @@
 An ``.aligned`` instruction must be executed by all lanes of its warp together. The machine waits
 for lanes that are still under way, as hardware reconverges; an event whose mask lacks a lane
 therefore means that this lane came to stand somewhere else. Lanes that ended count as arrived at a
-barrier, but mma, ldmatrix and their kin are undefined when a lane of the warp has ended.
+barrier, but mma, ldmatrix and their kin are undefined when a lane of the warp has ended. A block of
+48 threads has a warp of 16: their matrices lack what the other lanes would hold, a warning.
 
 A ``.sync`` instruction names its lanes: ``shfl.sync ..., 0x0000ffff`` executed by lane 20 leaves
 lane 20 out of its own mask.
@@ -15,10 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.emulator.events import Access, BarrierArrive, Collective, WarpSync
-from mmalab.sanitizer.clocks import lanes_of
+from mmalab.emulator.program import Program
+from mmalab.sanitizer.clocks import LANES, lanes_of
 from mmalab.sanitizer.world import World
 
-__all__ = ["WarpRules", "ranges"]
+__all__ = ["WarpRules", "ranges", "torn"]
+
+_ALL = 0xFFFFFFFF
+
+
+def torn(program: Program, threads: int) -> bool:
+    """Whether the last warp of a CTA lacks lanes for matrices that the program has."""
+    return bool(threads % LANES) and any(
+        site.form.family.startswith(_MATRICES) for site in program.sites)
+
+
+#: What spreads a matrix over the lanes of a warp.
+_MATRICES = ("mma.", "wmma.", "ldmatrix", "stmatrix", "movmatrix")
 
 
 class WarpRules:
@@ -36,7 +50,10 @@ class WarpRules:
     def collective(self, event: Collective) -> None:
         """shfl, vote, ldmatrix, mma ...: the lanes meet, memory order is not promised."""
         if "aligned" in self._world.program.sites[event.site].form.modifiers:
-            self._check_aligned(event, self._world.clock(event.cta, event.warp).exists)
+            exists = self._world.clock(event.cta, event.warp).exists
+            self._check_aligned(event, exists)
+            if exists != _ALL:
+                self._too_few(event, exists)
         self._check_members(event, event.members)
         if event.inactive:
             self._source_inactive(event)
@@ -60,6 +77,16 @@ class WarpRules:
             "Repair: move it out of the branch",
             cta=event.cta, warp=event.warp, site=event.site, lane=lanes[0],
             warps=frozenset(range(world.warps)), witness={"absent_lanes": lanes})
+
+    def _too_few(self, event: Collective, exists: int) -> None:
+        world = self._world
+        count = exists.bit_count()
+        world.report(
+            "divergent-collective", "warning",
+            f"{world.named(event.site)} is for a warp of {LANES} lanes, which hold a matrix "
+            f"together: warp {event.warp} has {count}. Repair: a block of "
+            f"{(event.warp + 1) * LANES} threads, or a branch around it",
+            cta=event.cta, warp=event.warp, site=event.site, witness={"lanes": count})
 
     def _check_members(self, event: WarpSync | Collective, members: int) -> None:
         strangers = event.mask & ~members if members else 0
