@@ -86,3 +86,21 @@ def test_identify(mmalab, tmp_path: Path) -> None:
 def test_wrong_use(mmalab, words: list[str]) -> None:
     """Unknown units, sizes and files end with 2."""
     assert mmalab("numerics", *words).code == 2
+
+
+def test_other_units_of_the_chip_are_told_beside(mmalab) -> None:
+    """Case D01: mma.sync of Hopper runs on another unit, and is no test of wgmma's."""
+    found = mmalab("numerics", "probe", "--unit", "sm_90.wgmma.e4m3.f32", "--json").json
+    assert (found["bits"], found["beside"]) == (14, {"sm_90.mma.e4m3.f32": 24})
+    found = mmalab("numerics", "probe", "--unit", "sm_89.mma.e4m3.f32", "--json").json
+    assert (found["bits"], found["beside"]) == (14, {})
+
+
+def test_promotion_is_told_beside_no_promotion(mmalab) -> None:
+    """Case D02: what it gives back, in one call."""
+    words = ["numerics", "error", "--unit", "sm_90.wgmma.e4m3.f32", "--k", 1024, "--outputs", 16]
+    plain = mmalab(*words, "--json").json
+    both = mmalab(*words, "--promote", 128, "--json").json
+    assert both["unpromoted"] == plain
+    assert both["from_sums"] < plain["from_sums"] / 3
+    assert "not promoted" in mmalab(*words, "--promote", 128).out

@@ -155,3 +155,17 @@ def test_help_lists_the_questions(mmalab) -> None:
     text = mmalab("plan", "--help").out
     assert all(word in text for word in ("tmem", "occupancy", "smem", "registers", "traffic",
                                          "rates", "formats", "decode", "chips"))
+
+
+def test_every_rounding_of_scales_is_told_for_one_s_data(mmalab, tmp_path: Path) -> None:
+    """Case E04: with amax 7 the floor rule clips, the others do not."""
+    np.save(tmp_path / "seven.npy", np.pad(np.array([[7.0]]), ((0, 0), (0, 31))))
+    words = ["plan", "formats", "mxfp4", "--rows", 1, "--cols", 32, "--data",
+             tmp_path / "seven.npy"]
+    saturated = {name: row["saturated"]
+                 for name, row in mmalab(*words, "--json").json["policies"].items()}
+    assert saturated["floor"] == pytest.approx(1 / 32)
+    assert saturated["ceil"] == 0
+    assert "rounding of the scales" in mmalab(*words).out
+    words[2] = "nvfp4"  # its scales are no powers of two
+    assert mmalab(*words, "--json").json["policies"] == {}

@@ -13,6 +13,27 @@ def test_banks(mmalab, words: list[object], passes: int) -> None:
     found = mmalab("banks", "--rows", 8, *words, "--json").json
     assert found["passes"] == passes
     assert f"passes needed: {passes}" in mmalab("banks", *words).out
+    padded = ["--pitch", 64], ["--pitch", 128]
+    assert found["padding"] == (16 if words in padded else None)
+
+
+@pytest.mark.parametrize(("rows", "columns", "padding"), [(8, 4, 16), (4, 8, 32)])
+def test_the_padding_that_frees_an_access(mmalab, rows: int, columns: int, padding: int) -> None:
+    """Case L03: TF32 fragments in rows of 128 bytes; A and B want opposite paddings."""
+    words = ["banks", "--rows", rows, "--columns", columns, "--access", 4]
+    found = mmalab(*words, "--pitch", 128)
+    assert f"no conflicts with --pad {padding} (rows {128 + padding} bytes apart)" in found.out
+    assert mmalab(*words, "--pitch", 128, "--pad", padding, "--json").json["ways"] == 1
+    assert mmalab(*words, "--pitch", 128, "--pad", padding - 4, "--json").json["ways"] > 1
+
+
+def test_what_the_modes_of_the_hardware_cannot_is_searched(mmalab) -> None:
+    """Case L01: an M-major tile of 8 rows of 256 bytes wants Swizzle<3,3,4>."""
+    found = mmalab("swizzle", "--tile", "8,128", "--dtype", "f16", "--json").json
+    assert [(mode["name"], mode["passes"] - mode["by_access"]["writes"]["passes"])
+            for mode in found] == [
+        ("plain", 128), ("Swizzle<1,3,3>", 128), ("Swizzle<2,3,3>", 64), ("Swizzle<3,3,3>", 32),
+        ("Swizzle<3,3,4>", 16), ("padded 16 bytes", 16)]
 
 
 def test_swizzle(mmalab) -> None:

@@ -11,6 +11,9 @@ from mmalab.cli.output import Json, print_json, say
 
 __all__ = ["banks"]
 
+#: Bytes after which banks begin anew, and paddings repeat.
+_PERIOD = 128
+
 
 def banks(
     *,
@@ -41,10 +44,17 @@ def banks(
     chosen = Swizzle(*numbers("--swizzle", swizzle, 3)) if swizzle else None
     found = model.ldmatrix(rows, pitch, size=access, pad=pad, swizzle=chosen, dtype=dtype,
                            columns=columns)
+    padding = None
+    if found.passes > found.ideal and chosen is None:
+        padding = next((more for more in range(pad + access, pad + _PERIOD, access)
+                        if (one := model.ldmatrix(rows, pitch, size=access, pad=more,
+                                                  columns=columns)).passes == one.ideal), None)
     if json:
-        print_json(found.as_dict())
+        print_json({**found.as_dict(), "padding": padding})
         return
     say(found.line())
+    if padding:
+        say(f"no conflicts with --pad {padding} (rows {pitch + padding} bytes apart)")
     if len(found.phases) > 1:
         say(found.table())
 

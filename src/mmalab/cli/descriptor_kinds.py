@@ -133,6 +133,11 @@ def _smem_word(values: list[str], options: Options) -> int:
     return layout.encode(**given)
 
 
+def _named(swizzles: list[str]) -> str:
+    """Modes in words: one of them is called none."""
+    return ", ".join(swizzles) if swizzles[1:] else "no mode that swizzles (swizzle=none does)"
+
+
 def _sized(options: Options, unit: str) -> tuple[int, int, int]:
     """Rows (or columns), K and bits of an element of the tile, of a type that `unit` multiplies."""
     from mmalab import formats
@@ -167,7 +172,7 @@ def _tile(found: dict[str, Any], name: str, word: int, options: Options) -> None
         f"tile {mn} x {k} {kind}, {options.major}-major, for {name}:",
         *(f"  k {step['k']:>4}  {step['hex']}  start + {step['bytes']}"
           for step in found["steps"]),
-        f"  swizzles whose atoms it fills: {', '.join(found['fitting_swizzles']) or 'none fits'}"]
+        f"  swizzles whose atoms it fills: {_named(found['fitting_swizzles'])}"]
     if one.swizzle not in found["fitting_swizzles"]:
         found["remarks"].append(f"{mn} is no multiple of the {one.swizzle} atom: a producer that"
                                 " writes whole atoms needs more room than the tile")

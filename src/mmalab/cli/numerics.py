@@ -60,13 +60,20 @@ def probe(*, unit: _Unit, json: Json = False) -> None:
     survives beside."""
     from mmalab.numerics import probe as ask
     from mmalab.numerics import unit as find
+    from mmalab.numerics import units as known
 
     found, row = ask(unit), find(unit)
+    beside = [other for other in known(f"{row.chip}.") if other.name != row.name
+              and (other.chip, other.a, other.b, other.acc) == (row.chip, row.a, row.b, row.acc)
+              and other.scale == row.scale]
     if json:
-        print_json({**asdict(found), "source": row.source, "confidence": row.confidence})
+        print_json({**asdict(found), "source": row.source, "confidence": row.confidence,
+                    "beside": {other.name: ask(other).bits for other in beside}})
         return
     say(f"{found.unit}: {found.bits} bits, 2^{found.exponent} + 1 is exact",
-        f"  lost     {found.lost}", f"  known by {row.source} ({row.confidence})")
+        f"  lost     {found.lost}", f"  known by {row.source} ({row.confidence})",
+        *(f"  beside   {other.name}, another unit of that chip: {ask(other).bits} bits"
+          for other in beside))
 
 
 @numerics.command()
@@ -88,10 +95,10 @@ def error(
     if k < 1 or outputs < 1:
         raise UsageError(f"--k {k} --outputs {outputs}", "is no product", legal="from 1",
                          where=_WHERE)
-    found = chain_error(unit, k, promote_every=promote, outputs=outputs, low=low, high=high,
-                        seed=seed)
+    found, plain = (chain_error(unit, k, promote_every=every, outputs=outputs, low=low, high=high,
+                                seed=seed) for every in (promote, None))
     if json:
-        print_json(found)
+        print_json({**asdict(found), "unpromoted": asdict(plain)} if promote else found)
         return
     promoted = f", promoted every {promote}" if promote else ""
     say(f"{found.unit}, K = {found.k}{promoted}, {found.outputs} outputs:",
@@ -99,7 +106,9 @@ def error(
         "operands",
         f"  total          {found.total:.3e}   to the product of the operands before rounding",
         f"  backward       {found.backward:.3e}   largest |error| / (|A| |B|)",
-        f"  bias           {found.bias:+.3e}   mean of |D| - |S| in units of rms(S)")
+        f"  bias           {found.bias:+.3e}   mean of |D| - |S| in units of rms(S)",
+        *([f"  not promoted   {plain.from_sums:.3e}   from the sums; bias {plain.bias:+.3e}"]
+          if promote else []))
 
 
 @numerics.command()

@@ -109,8 +109,8 @@ QUESTIONS: tuple[Question, ...] = tuple(Question(*row) for row in (
      "swizzle --tile 128,32 --dtype bf16 --formula 'chunk ^ (row >> 1 & 3)'"),
     ("Which swizzle or padding removes my bank conflicts?",
      "swizzle --tile 128,32 --dtype bf16 --find"),
-    ("How many passes does this access take, with this padding?",
-     "banks --rows 8 --columns 4 --access 4 --pitch 144"),
+    ("How many passes does this access take, and which padding frees it?",
+     "banks --rows 8 --columns 4 --access 4 --pitch 128"),
     # order
     ("Why does my kernel hang (deadlock, mbarrier, parity, expect_tx)?", "run kernel.ptx",
      "stuck wait never ends timeout barrier phase own execute emulate"),

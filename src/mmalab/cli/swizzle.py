@@ -57,6 +57,9 @@ def swizzle(
             say(found.table())
     else:
         modes = swizzle_table(rows, cols, dtype)
+        if not any(mode.free for mode in modes):  # what the hardware's modes cannot
+            found = swizzle_search(rows, cols, dtype)
+            modes += [one for one in (found.swizzle, found.padding) if one is not None]
         if json:
             print_json([mode.as_dict() for mode in modes])
         else:

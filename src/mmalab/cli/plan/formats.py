@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +15,7 @@ from mmalab.cli.numbers import numbers
 from mmalab.cli.output import Json, table
 from mmalab.cli.plan.answer import answer
 from mmalab.errors import UsageError
+from mmalab.formats import POLICIES
 from mmalab.plan import block_formats as model
 
 __all__ = ["formats"]
@@ -41,7 +44,14 @@ def formats(
     plans = [model.format_plan(one, rows=rows, cols=cols, data=values, policy=policy,
                                targets=target or ()) for one in names]
     if name:
-        answer(plans[0].table(), plans[0].as_dict(), model, json=json)
+        rounded = _policies(name, rows, cols, values, target or ())
+        text = table([(one, f"{100 * error.relative_rms:.3g} %", f"{100 * error.saturated:.3g} %")
+                      for one, error in rounded.items()],
+                     ("rounding of the scales", "relative RMS", "saturated"))
+        answer("\n\n".join(filter(None, (plans[0].table(), text if rounded else ""))),
+               {**plans[0].as_dict(), "policies": {one: asdict(error)
+                                                   for one, error in rounded.items()}},
+               model, json=json)
         return
     cells = [(p.format.name, f"{p.bits_per_element:g}", f"{p.bytes:,}", p.scale_columns or "-",
               "/".join(map(str, dict.fromkeys(p.k.values()))), f"{p.largest:g}",
@@ -50,6 +60,16 @@ def formats(
               " ".join(row.target for row in p.support if row.how == "native")) for p in plans]
     head = ("format", "bits", "bytes", "columns", "K", "largest", "half ulp", "error", "native on")
     answer(table(cells, head), [plan.as_dict() for plan in plans], model, json=json)
+
+
+def _policies(name: str, rows: int, cols: int, values: NDArray[np.float64] | None,
+              targets: Sequence[str]) -> dict[str, model.DataError]:
+    """What each rounding of E8M0 scales does to the data; nothing without either."""
+    if values is None or model.block_format(name).scale != "ue8m0":
+        return {}
+    plans = {policy: model.format_plan(name, rows=rows, cols=cols, data=values, policy=policy,
+                                       targets=targets) for policy in POLICIES}
+    return {policy: plan.error for policy, plan in plans.items() if plan.error is not None}
 
 
 def _read(path: Path) -> NDArray[np.float64]:
