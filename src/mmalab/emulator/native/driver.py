@@ -100,6 +100,7 @@ class ThreadedScheduler(Interpreter):
                 if machine.stopped or self._stops():
                     if machine.deadlock:
                         break
+                    self._shorten()
                     continue
                 if (state.status == Status.RUNNING).any():
                     if self._spins():
@@ -299,6 +300,13 @@ class ThreadedScheduler(Interpreter):
     def _settle(self) -> bool:
         """Nobody runs: barriers with absent warps, parked waits, copies, deadlock."""
         return self._hand_over() or self._wake()
+
+    def _shorten(self) -> None:
+        """Some warps need Python while others run on: these may wait for them, so the next round is
+        a shorter one, until a round needs Python for nothing."""
+        state = self.machine.state
+        if (any_lane(state.status == Status.RUNNING) & (self._standing < 0)).any():
+            self._slice = max(1, min(self._slice, max(_SHORT, self._slice // 2)))
 
     def _spins(self) -> bool:
         """Out of fuel: a long loop, or one that waits for ever.
