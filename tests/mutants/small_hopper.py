@@ -789,6 +789,22 @@ def _stores_of_tiles() -> dict[str, tuple[Case, Case]]:
             Case(put(one_group, row=31), unawaited, tiles()), ("0, 31", "0, 32")),
         "two_boxes_after_their_sources_are_read": pair(
             Case(put(two, wait=read, row=16), unawaited, tiles()), (read, DONE)),
+        "both_ctas_multicast_the_whole": pair(
+            Case(init(1) + TOGETHER + expect(0, 1024) + "mov.b16 %h0, 3; mul.lo.u32 %r4, %k, 0;\n"
+                 "add.u32 %r9, %s, %r4; cvt.u64.u32 %rd9, %r4; add.u64 %rd9, %g0, %rd9;\n"
+                 + put(MULTICAST, guard="%e").replace("[%s], [%g0], 512", "[%r9], [%rd9], 512")
+                 + wait(0, 0) + USE + MEET, ("async-overlap",), launch=CTAS),
+            (expect(0, 1024), expect(0, 512)), ("%r4, %k, 0;", "%r4, %k, 256;"),
+            ("%rd9], 512", "%rd9], 256")),
+        "both_ctas_copy_to_one_place": pair(
+            Case(FILL.replace("[%r1], %t", "[%r1+1024], %t") + PROXY + init(1) + TOGETHER
+                 + "mapa.shared::cluster.u32 %r5, %s, 0; mapa.shared::cluster.u32 %r6, %b, 0;\n"
+                 "mul.lo.u32 %r4, %k, 0; add.u32 %r5, %r5, %r4;\n" + only(0)
+                 + expect(0, 1024, "%p20")
+                 + "@%e cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+                 " [%r5], [%s+1024], 512, [%r6];\nsetp.ne.u32 %p3, %k, 0; @%p3 bra END;\n"
+                 + wait(0, 0) + USE + "END:\n" + MEET, ("async-overlap",), launch=CTAS),
+            ("%r4, %k, 0;", "%r4, %k, 512;")),
         "two_threads_store_one_tile": pair(
             Case(put(threads, meet=""), race),
             ("setp.eq.u32 %p9, %t", "bar.sync 0; setp.eq.u32 %p9, %t")),

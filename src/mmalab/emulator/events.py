@@ -215,6 +215,8 @@ class Tile:
     chunks: NDArray[np.int64]
     base: int
     major: str
+    #: Whether wgmma reads its type in the other major too.
+    either: bool = True
 
 
 @dataclass(frozen=True, slots=True)

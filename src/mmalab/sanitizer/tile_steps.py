@@ -83,8 +83,8 @@ class _Place(NamedTuple):
         along, count = depth
         step = count * (1 if along == 0 else self.box.steps[along - 1])
         other = "MN" if self.tile.major == "K" else "K"
-        return (f"{step} bytes ({step >> 4} in the start field) from one product of K to the "
-                f"next; or major {other}, if that is how the tile lies")
+        return (f"{step} bytes ({step >> 4} in the start field) from one product of K to the next"
+                + (f"; or major {other}, if that is how the tile lies" if self.tile.either else ""))
 
 
 class StepRule:
@@ -157,10 +157,11 @@ class StepRule:
         along = min(place.reading.rows & place.reading.depths)
         what = "bytes of a row" if along == 0 else f"dimension {along}"
         major = "MN (1 as its tnsp)" if place.tile.major == "K" else "K (0 as its tnsp)"
+        other = f", or major {major}" if place.tile.either else ""
         self._report(event, place, page, "mixed",
                      f"goes along the {what} of the box that "
                      f"{self._world.named(place.box.site)} wrote with its K and with its rows",
-                     f"LBO and SBO of that tile, or major {major}")
+                     f"LBO and SBO of that tile{other}")
 
     def _gap(self, event: Wgmma, place: _Place, page: Page) -> None:
         self._report(event, place, page, "gap",

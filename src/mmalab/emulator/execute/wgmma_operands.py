@@ -31,6 +31,8 @@ __all__ = ["SharedOperand", "from_slots", "shared_operand", "to_slots"]
 #: Swizzles repeat after so many bytes.
 _PATTERN = 1024
 _CHUNK = 16
+#: Bits of the types that wgmma reads in either major.
+_EITHER = 16
 #: Rows of a swizzle's pattern.
 _GROUP = 8
 
@@ -86,7 +88,8 @@ class SharedOperand:
     def span(self, owner: int, base: int) -> Span:
         """The bytes that the operand is read from."""
         starts, size = self.runs
-        tile = None if self.plain is None else Tile(self.plain, base, self.major)
+        tile = None if self.plain is None else Tile(
+            self.plain, base, self.major, formats.get(self.type).bits == _EITHER)
         return Span("shared", owner, "read", starts + base, size, swizzle=self.swizzle,
                     groups=self._grouped(base), tile=tile)
 
