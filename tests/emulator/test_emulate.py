@@ -152,6 +152,20 @@ def test_an_explicit_cluster_is_named():
     emulate(tied, [], grid=2, executor=interpret)
 
 
+def test_a_grid_of_clusters():
+    """.blocksareclusters: the launch counts clusters, the kernel's registers CTAs."""
+    for directive, grid in (("", 6), (".blocksareclusters", 3)):
+        x = np.zeros(4, np.uint32)
+        text = HEAD.format(target="sm_90").replace("8.7", "9.0") + (
+            f".entry k(.param .u64 p) {directive} .reqntid 32 .reqnctapercluster 2 {{\n"
+            ".reg .b32 %r<4>; .reg .b64 %d; ld.param.u64 %d, [p];\n"
+            "mov.u32 %r0, %nctaid.x; mov.u32 %r1, %nclusterid.x; mov.u32 %r2, %cluster_nctaid.x;\n"
+            "st.global.u32 [%d], %r0; st.global.u32 [%d+4], %r1; st.global.u32 [%d+8], %r2;\n"
+            "red.global.add.u32 [%d+12], 1; ret; }")
+        emulate(text, [x], grid=grid, executor=interpret)
+        assert x.tolist() == [6, 3, 2, 6 * 32]
+
+
 def test_special_registers_describe_the_launch():
     """tid, ctaid, ntid, nctaid, laneid and warpid in three dimensions."""
     out = np.zeros((2, 3, 2, 24, 5), np.uint32)

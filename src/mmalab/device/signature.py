@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mmalab.emulator.requests import check_launch, cluster_of, three, whole
+from mmalab.emulator.requests import check_launch, cluster_of, in_ctas, three, whole
 from mmalab.emulator.state import LaunchShape
 from mmalab.emulator.symbols import alignment, byte_size, place
 from mmalab.errors import UsageError
@@ -39,6 +39,7 @@ class Signature:
     max_block: Dim3 | None = None
     max_cluster: int = 0
     explicit_cluster: bool = False
+    counts_clusters: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ def read_signature(module: Module, entry: str | None) -> Signature:
     return Signature(found.name, params, size, _extent(found, ".reqntid"),
                      _extent(found, ".reqnctapercluster"), _extent(found, ".maxntid"),
                      int(dict(found.attributes).get(".maxclusterrank", 0)),
-                     ".explicitcluster" in dict(found.attributes))
+                     ".explicitcluster" in dict(found.attributes),
+                     ".blocksareclusters" in dict(found.attributes))
 
 
 def _entry(module: Module, name: str | None) -> Function:
@@ -122,7 +124,7 @@ def check_shape(signature: Signature, shape: Shape, chip: str, static_shared: in
     Raises:
         UsageError: with the sizes that are allowed.
     """
-    check_launch(signature, LaunchShape(shape.grid, shape.block, shape.cluster,
+    check_launch(signature, LaunchShape(in_ctas(signature, shape.grid), shape.block, shape.cluster,
                                         shape.dynamic_shared), chip, static_shared)
 
 

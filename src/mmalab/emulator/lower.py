@@ -213,6 +213,7 @@ class Lowering:
             required_cluster=_extent(entry, ".reqnctapercluster"),
             max_cluster=int(dict(entry.attributes).get(".maxclusterrank", 0)),
             explicit_cluster=".explicitcluster" in dict(entry.attributes),
+            counts_clusters=".blocksareclusters" in dict(entry.attributes),
             shared_variables=self.shared_variables,
             launch_registers=launch_registers(entry, self.module.target))
 

@@ -169,6 +169,8 @@ class Program:
     max_cluster: int = 0
     #: Whether every launch must name a cluster (.explicitcluster).
     explicit_cluster: bool = False
+    #: Whether launches give their grid in clusters (.blocksareclusters).
+    counts_clusters: bool = False
     #: (name, first byte, bytes) of each static shared variable.
     shared_variables: tuple[tuple[str, int, int], ...] = ()
     #: Registers of a thread at launch where directives fix them, else 0.

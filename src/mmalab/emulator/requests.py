@@ -31,7 +31,7 @@ from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Module
 
 __all__ = ["Demands", "Extent", "arguments", "check_image", "check_kernel", "check_launch",
-           "check_names", "check_shape", "cluster_of", "schedule_of", "three", "whole"]
+           "check_names", "check_shape", "cluster_of", "in_ctas", "schedule_of", "three", "whole"]
 
 Extent = int | Sequence[int]
 
@@ -172,6 +172,10 @@ class Demands(Protocol):
     def explicit_cluster(self) -> bool:
         """Whether there is ``.explicitcluster``."""
 
+    @property
+    def counts_clusters(self) -> bool:
+        """Whether there is ``.blocksareclusters``."""
+
 
 def cluster_of(kernel: Demands, given: Extent | None, own: Kernel | None) -> Extent:
     """The cluster of a launch: what is given, else the Kernel's, else what the PTX requires.
@@ -189,6 +193,14 @@ def cluster_of(kernel: Demands, given: Extent | None, own: Kernel | None) -> Ext
                          legal="cluster=(x, y, z), --cluster X,Y,Z; or .reqnctapercluster in the "
                          "PTX", where="PTX ISA, .explicitcluster")
     return named if named is not None else kernel.required_cluster or 1
+
+
+def in_ctas(kernel: Demands, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    """A launch's grid in CTAs: with ``.blocksareclusters`` it is given in clusters."""
+    if not kernel.counts_clusters or kernel.required_cluster is None:
+        return grid
+    (x, y, z), (one, two, three_) = grid, kernel.required_cluster
+    return x * one, y * two, z * three_
 
 
 def check_shape(program: Program, shape: LaunchShape, target: str) -> None:

@@ -46,6 +46,7 @@ from mmalab.emulator.requests import (
     check_names,
     check_shape,
     cluster_of,
+    in_ctas,
     schedule_of,
     three,
     whole,
@@ -171,7 +172,7 @@ def _shape(program: Program, kernel: Kernel | Module | str, grid: Extent | None,
         raise UsageError("no block size", f"{program.entry} does not say its own (.reqntid)",
                          legal="block=(x, y, z); --block X,Y,Z", where="mmalab.emulate")
     shape = LaunchShape(
-        three("grid", grid if grid is not None else own.grid if own else 1),
+        in_ctas(program, three("grid", grid if grid is not None else own.grid if own else 1)),
         three("block", block),
         three("cluster", cluster_of(program, cluster, own)),
         whole("dynamic_shared", dynamic_shared if dynamic_shared is not None
