@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from litmus.litmus_kernels import KERNELS, launch
 
 import mmalab
-from mmalab import kernels, ptx
-from mmalab.emulator.events import Event
+from mmalab import emulator, kernels, ptx
+from mmalab.emulator import variance
+from mmalab.emulator.events import BarrierRelease, Diverge, Event, Reconverge, Registers
 from mmalab.emulator.lower import lower
 from mmalab.emulator.memory import FIRST_BUFFER_TAG, AddressSpace
 from mmalab.emulator.native import twins
+from mmalab.emulator.program import Program
+from mmalab.emulator.state import LaunchShape
 from mmalab.emulator.variance import varying_sites
 from mmalab.sanitizer import run as exact
 from mmalab.sanitizer.model import HappensBefore
@@ -246,6 +250,26 @@ def varying(body: str) -> list[str] | None:
 def test_varying_sites(body: str, want: list[str] | None) -> None:
     """Sites where something counts that may differ between clusters."""
     assert varying(body) == want
+
+
+@pytest.mark.parametrize("name", [name for name, row in KERNELS.items()
+                                  if row["expect"]["verdict"] == "clean"])
+def test_who_is_heard_of(name: str) -> None:
+    """No event comes of an instruction of which the dataflow says that nobody is told."""
+    heard: set[str] = set()
+
+    def listen(program: Program, _launch: LaunchShape) -> Any:
+        class Ear:
+            """Families of what is told of by itself, not by what happens to registers or lanes."""
+
+            def on(self, event: Event) -> None:
+                if not isinstance(event, (Registers, Diverge, Reconverge, BarrierRelease)):
+                    heard.add(program.sites[event.site].form.family)
+        return Ear()
+
+    launch(emulator.emulate, name, listeners=[listen])
+    assert heard
+    assert not heard & variance._PLAIN
 
 
 # --- whose an element is --------------------------------------------------------------------------
