@@ -138,7 +138,9 @@ class Lanes:
         if bits == 1:
             return np.asarray(words != 0)
         kind = _UNSIGNED[bits]
-        return words.copy() if words.dtype == kind else words.astype(kind)
+        if words.dtype == kind:
+            return words if words.flags.owndata else words.copy()
+        return words.astype(kind)
 
     def _constant(self, word: int, bits: int) -> NDArray[Any]:
         if bits == 128:

@@ -55,7 +55,9 @@ def _issue(lanes: Lanes) -> None:
         tiles.trim()
     with together(machine):
         whole = issue_whole(lanes, plan, named)
-        _issue_parts(lanes, plan, named, np.nonzero(~whole & any_lane(lanes.mask))[0].tolist())
+        left = np.nonzero(~whole & any_lane(lanes.mask))[0].tolist()
+        if left:
+            _issue_parts(lanes, plan, named, left)
 
 
 def _issue_parts(lanes: Lanes, plan: Plan, named: dict[str, NDArray[Any]],
