@@ -104,3 +104,12 @@ def test_promotion_is_told_beside_no_promotion(mmalab) -> None:
     assert both["unpromoted"] == plain
     assert both["from_sums"] < plain["from_sums"] / 3
     assert "not promoted" in mmalab(*words, "--promote", 128).out
+
+
+def test_units_that_are_not_known(mmalab) -> None:
+    """Nothing found is no clean answer; with --json an empty list."""
+    answer = mmalab("numerics", "units", "bogus")
+    assert answer.code == 1
+    assert "no unit has 'bogus'" in answer.out
+    answer = mmalab("numerics", "units", "bogus", "--json")
+    assert (answer.code, answer.json) == (1, [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmalab.cli import tour as frame
+from mmalab.cli import tour_tensor_memory
 from mmalab.cli.tour_steps import Outcome
 from mmalab.errors import ToolError, UsageError
 
@@ -16,6 +17,18 @@ def test_every_step_goes_as_it_should(mmalab) -> None:
     assert [(stop["title"], stop["verdict"]) for stop in answer.json] == [
         (title, "ok") for title, _ in frame.STEPS]
     assert answer.code == 0
+
+
+@pytest.mark.toolkit
+def test_tensor_memory_s_steps() -> None:
+    """Article B's probe has guardrails that let wrong counts in registers pass; check does not."""
+    shown = tour_tensor_memory.guardrails()
+    assert shown.data["found"] == [16, 48, 96, 1024]
+    assert shown.data["handlers"]
+    assert sum("accepted       tmem-size" in line for line in shown.lines) == 4
+    columns = tour_tensor_memory.columns()
+    assert columns.data == {"columns": 268, "allocated": 288, "two accumulators": 524}
+    assert any("524 columns: Tensor Memory has 512" in line for line in columns.lines)
 
 
 def no_tool() -> Outcome:

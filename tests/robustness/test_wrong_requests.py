@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hostile import kernel
 
-from mmalab import assemble, check, emulate, formats, isa, layouts, numerics
+from mmalab import assemble, check, emulate, formats, isa, kernels, launch, layouts, numerics
 from mmalab.errors import LimitExceeded, UsageError
 
 NOTHING = kernel("mov.u32 %r1,1;", 0)
@@ -158,6 +158,17 @@ def test_what_is_of_another_type_is_wrong_use(ask, wild):
     assert caught.value.rule
     assert caught.value.legal
     assert caught.value.where
+
+
+@pytest.mark.parametrize("args", [None, 5, {"a": 1}, np.zeros(1)],
+                         ids=lambda value: type(value).__name__)
+def test_arguments_of_a_launch_are_a_list_too(args):
+    """Told before a GPU is looked for."""
+    for source in (NOTHING, kernels.sm80_mma.gemm(8, 8, 8)):
+        with pytest.raises(UsageError, match="is not a list of arguments"):
+            launch(source, args)
+    with pytest.raises(UsageError, match="cannot be run"):
+        launch(5, [])
 
 
 @pytest.mark.parametrize("version", ["", "x", "8", "8.7.1", 8.7, (8,), (8, 7, 1)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,6 +31,8 @@ def claims(
     from mmalab.claims import counts, report, rerun
 
     wanted = _verdicts(only)
+    if not ids:
+        sys.stderr.write("every claim is run again, about a minute\n")
     found = rerun(ids or ())
     shown = [result for result in found if not wanted or result.verdict in wanted]
     if json:

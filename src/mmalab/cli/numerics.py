@@ -45,13 +45,14 @@ def units(
     found = known(pattern)
     if json:
         print_json([{"name": row.name, **asdict(row)} for row in found])
-        return
+        raise typer.Exit(0 if found else 1)
     rows = [(row.name, row.algorithm, row.block(row.k), row.k, row.fraction or "-", row.confidence)
             for row in found]
     if rows:
         say(table(rows, ("unit", "algorithm", "fused", "K", "fraction bits", "known")))
     else:
-        say(f"no unit has {pattern!r} in its name")
+        say(f"no unit has {pattern!r} in its name; mmalab numerics units lists all")
+        raise typer.Exit(1)
 
 
 @numerics.command()

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import typer
 
-from mmalab.cli import tour_hopper, tour_report, tour_steps
+from mmalab.cli import tour_hopper, tour_report, tour_steps, tour_tensor_memory
 from mmalab.cli.output import Json, print_json
 from mmalab.errors import MmalabError, ToolError
 
@@ -39,6 +39,8 @@ STEPS: tuple[tuple[str, Step], ...] = (
     ("a planted bug, caught", tour_steps.planted_bug),
     ("Hopper on the CPU: TMA, mbarriers, wgmma", tour_hopper.matmul),
     ("Hopper's faults, where a GPU hangs or lies", tour_hopper.faults),
+    ("Blackwell's Tensor Memory: its allocator and guardrails", tour_tensor_memory.guardrails),
+    ("512 columns of Tensor Memory", tour_tensor_memory.columns),
     ("the report", tour_report.page),
 )
 

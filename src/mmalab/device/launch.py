@@ -33,6 +33,7 @@ from mmalab.device.signature import (
 from mmalab.emulator.arguments import as_array, bind
 from mmalab.emulator.memory import AddressSpace
 from mmalab.emulator.program import Program
+from mmalab.emulator.requests import arguments, check_kernel
 from mmalab.errors import UsageError
 from mmalab.isa import runs_on
 from mmalab.isa import target as target_row
@@ -85,6 +86,8 @@ def launch(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | N
     if isinstance(patience, bool) or not isinstance(patience, (int, float)) or not patience > 0:
         raise UsageError(f"patience {patience!r}", "is no number of seconds", legal="more than 0",
                          where="mmalab.launch")
+    check_kernel(kernel)
+    args = arguments(args)
     values = list(own.values(args)) if own else args
     device = open_gpu(gpu)
     loaded = load(device, kernel, entry=entry, grid=grid, block=block, cluster=cluster,
