@@ -78,6 +78,8 @@ STEPS: tuple[Step, ...] = (
     _table("fp8", 120, "--table", "fp8"),
     _table("tf32", 45, "--table", "tf32"),
     _table("llm", 150, "--table", "llm"),
+    Step("causes", ("tools/gpu_causes.py", "--out",
+                    "{out}/records/h200/mma_sync_causes.json"), 80, 240),
     Step("faults", ("tools/gpu_faults.py", "--out", "{out}/records/h200/faults.json"), 60, 200),
 )
 

@@ -78,8 +78,10 @@ def problem_of(kernel: Kernel) -> Problem:
 class KernelSubject:
     """A Kernel over the sets of operands of an arena."""
 
-    def __init__(self, kernel: Kernel, arena: Arena, name: str = "") -> None:
-        self.kernel, self.name = kernel, name or kernel.name
+    def __init__(self, kernel: Kernel, arena: Arena, name: str = "",
+                 more: Mapping[str, int] | None = None) -> None:
+        """`more`: device addresses of parameters beside the operands, by name."""
+        self.kernel, self.name, self._more = kernel, name or kernel.name, dict(more or {})
         self._gpu = arena.gpu
         self._loaded = load(arena.gpu, kernel)
         self._blocks = [self._bind(arena, each) for each in arena.sets]
@@ -95,7 +97,8 @@ class KernelSubject:
 
     def _bind(self, arena: Arena, each: OperandSet) -> bytes:
         held = _Standing(arena)
-        arrays = [held.stand_in(param.shape, param.dtype, getattr(each, param.name))
+        arrays = [held.stand_in(param.shape, param.dtype, self._more[param.name]
+                                if param.name in self._more else getattr(each, param.name))
                   for param in self.kernel.params]
         return self._loaded.bind(list(self.kernel.values(arrays)), held)
 
