@@ -76,6 +76,9 @@ _SHIFTED: tuple[dict[str, Any], ...] = (
     *({**_SERIAL, "left": "registers", **other}
       for other in (_LINE, {"l2_promotion": "none"}, {**_LINE, "band": 4096},
                     {**_LINE, "band": 1024})))
+#: A loaded, B through a window of copies.
+_STREAMED = tuple({**_SERIAL, "copy": "streamed", "left": "registers", "band": band, **other}
+                  for band in (2048, 4096) for other in (_LINE, {"l2_promotion": "256B"}))
 _COPIED = {**_BF16, "copy": "padded", "tile": (256, 208), "stages": 3, "cluster": (1, 2)}
 
 #: Projections of public models at a prefill of 4096 or 8192 tokens: tokens, outputs, inputs.
@@ -136,6 +139,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
            "band": 4096, **store} for store in ({}, {"store": "staged", "panels": 1})))),
     "tf32": _rows("TF32", _SQUARES, _WGMMA, *_also({"dtype": "tf32"}, *_LARGE, *_LENT_WORDS)),
     "unaligned": (*_rows("BF16", _UNALIGNED, _WGMMA, *_SHIFTED),
+                  *_rows("BF16, B through a window,", _UNALIGNED, _WGMMA, *_STREAMED),
                   *_rows("BF16, copied first,", _UNALIGNED, _WGMMA, _COPIED)),
     "skinny": (*_skinny("BF16", _BF16), *_skinny("E4M3", _E4M3)),
     "mma": _rows("BF16 with mma.sync", _SQUARES, _MMA, *_MMA_CHOICES),

@@ -36,8 +36,9 @@ _CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32
 )
 _FUEL = 200_000
-#: Turns of warps that a call of run_cta has fuel for, and a turn's fuel while nothing moves.
-_TURNS, _SHORT = 4, 1024
+#: Turns of warps that a call of run_cta has fuel for, and a turn's fuel while nothing moves, and
+#: at the least while others need Python.
+_TURNS, _SHORT, _SHORTEST = 4, 1024, 64
 #: Turns after which every group of lanes of a warp had its own.
 _ROTATION = 34
 _STOPS_TO_YIELD = 16
@@ -306,7 +307,7 @@ class ThreadedScheduler(Interpreter):
         a shorter one, until a round needs Python for nothing."""
         state = self.machine.state
         if (any_lane(state.status == Status.RUNNING) & (self._standing < 0)).any():
-            self._slice = max(1, min(self._slice, max(_SHORT, self._slice // 2)))
+            self._slice = min(self._slice, max(_SHORTEST, self._slice // 2))
 
     def _spins(self) -> bool:
         """Out of fuel: a long loop, or one that waits for ever.

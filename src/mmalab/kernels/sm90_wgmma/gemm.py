@@ -44,6 +44,7 @@ from mmalab.kernels.sm90_wgmma.shift import WARPS as SHIFTING
 from mmalab.kernels.sm90_wgmma.shift import Shift
 from mmalab.kernels.sm90_wgmma.skinny import skinny
 from mmalab.kernels.sm90_wgmma.staged import Ring, Staged
+from mmalab.kernels.sm90_wgmma.window import Window
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.kernel import Kernel
 from mmalab.ptx.nodes import Register
@@ -149,9 +150,10 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "lent": problem.lent,
         "copy": problem.copy,
         "overlap": plan.overlap,
-        "phases": problem.phases if problem.shifted else 1,
+        "phases": problem.phases if problem.leaning else 1,
+        "window": problem.b_lines if problem.streamed else None,
         "left": "registers" if problem.loaded else "shared",
-        "meets": problem.padded,
+        "meets": problem.padded or problem.streamed,
         "shared_bytes": plan.shared_bytes(problem.out_bytes),
         "slice_clocks": {"products": plan.tile[0] * plan.tile[1] / 32,
                          "shared": problem.shared_clocks},
@@ -192,7 +194,11 @@ class _Writer:
         self.rank = b.mov("u32", b.cluster_ctarank) if plan.ctas > 1 else None
         self._begin()
         if self.problem.padded:
-            Padding(b, self.problem, self.thread, self.padding).write()
+            Padding(b, self.problem, self.thread, self.copied).write()
+        self.window = (Window(b, self.problem, self.thread, self.copied)
+                       if self.problem.streamed else None)
+        if self.window is not None:
+            self.window.begin()
         group = b.shfl("idx.b32", b.shr("u32", self.thread, 7), 0, 31, -1)
         fill, end = b.label("fill"), b.label("end")
         b.branch(fill, b.setp("ge", "u32", group, plan.groups))
@@ -219,12 +225,14 @@ class _Writer:
         self.left_over = {
             name: b.cvta("to.global.u64", b.load_param(b.param(f"{name}_values", "u64")))
             for name, rows in zip("ab", self.problem.left_over, strict=True) if rows}
-        self.padding: dict[str, Register] = {}
+        copied: tuple[tuple[str, str], ...] = ()
         if self.problem.padded:
-            for key, entry in (("a", "a_values"), ("b", "b_values"), ("a_rows", "a_rows"),
-                               ("b_rows", "b_rows"), ("arrivals", "arrivals")):
-                address = b.load_param(b.param(entry, "u64"))
-                self.padding[key] = b.cvta("to.global.u64", address)
+            copied = (("a", "a_values"), ("b", "b_values"), ("a_rows", "a_rows"),
+                      ("b_rows", "b_rows"), ("arrivals", "arrivals"))
+        if self.problem.streamed:
+            copied = (("b", "b_values"), ("window", "window"), ("counters", "counters"))
+        self.copied = {key: b.cvta("to.global.u64", b.load_param(b.param(entry, "u64")))
+                       for key, entry in copied}
 
     def _begin(self) -> None:
         """Barriers, seen by the whole cluster."""
@@ -275,9 +283,12 @@ class _Writer:
                 shift = Shift(b, self.problem, self.barriers, self.shared, self.left_over)
                 with self._tiles() as place:
                     shift.tile(place)
+        if self.window is not None:
+            with b.when(b.setp("ge", "u32", self.thread, 128 * plan.groups + 32)):
+                self.window.copy()
         with b.when(b.setp("eq", "u32", self.thread, 128 * plan.groups)):
             producer = Producer(b, self.problem, self.barriers, self.shared, self.maps, self.rank,
-                                self.pointers.get("experts"))
+                                self.pointers.get("experts"), self.window)
             with self._tiles() as place:
                 producer.tile(place)
 
@@ -293,6 +304,8 @@ class _Writer:
             self._skip_to(loop, group)
         with self._tiles(group if turns > 1 else None, turns) as place:
             loop.tile(place)
+            if self.window is not None:
+                self.window.tell_done(place)
             way.store(loop.sums, place)
             if turns > 1:
                 loop.cursor.skip(self.problem.slices * (turns - 1))
@@ -330,6 +343,8 @@ class _Writer:
     def _end(self) -> None:
         """Nobody leaves while another CTA of the cluster may still signal its barriers."""
         b = self.b
+        if self.window is not None:
+            self.window.clear()
         if self.plan.ctas > 1:
             b.emit("barrier.cluster.arrive.release")
             b.emit("barrier.cluster.wait.acquire")

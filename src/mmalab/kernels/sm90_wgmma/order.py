@@ -11,13 +11,7 @@ from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["Place", "band_rows", "emit_tile", "emit_tiles"]
-
-
-def band_rows(problem: Problem) -> int:
-    """Cluster tiles in a band."""
-    height = problem.plan.tile[0] * problem.plan.cluster[0]
-    return max(1, min(problem.plan.band // height, problem.cluster_tiles[0]))
+__all__ = ["Place", "emit_tile", "emit_tiles"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +38,7 @@ def emit_tile(b: KernelBuilder, problem: Problem, at: Register, rank: Register |
     if problem.batch > 1:
         which = b.div("u32", at, down * across)
         at = b.sub("u32", at, b.mul_lo("u32", which, down * across))
-    row, column = emit_in_bands(b, at, down, across, band_rows(problem))
+    row, column = emit_in_bands(b, at, down, across, problem.band_rows)
     m = b.mul_lo("u32", row, plan.tile[0] * plan.cluster[0])
     n = b.mul_lo("u32", column, plan.tile[1] * plan.cluster[1])
     if rank is not None and plan.cluster[0] > 1:

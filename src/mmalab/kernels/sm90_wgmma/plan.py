@@ -34,7 +34,7 @@ STORES = ("permuted", "staged", "ring", "direct")
 _LEFTS = ("shared", "registers")
 _PROMOTIONS = ("none", "64B", "128B", "256B")
 _OVERLAPS = ("none", "launch")
-_COPIES = ("", "tma", "shifted", "threads", "padded")
+_COPIES = ("", "tma", "shifted", "streamed", "threads", "padded")
 #: The same where threads gather the operands, and where they gather them by words.
 _GATHERING, _BY_WORDS = (56, 224), (104, 200)
 _WHERE = "mmalab.kernels.sm90_wgmma"
@@ -79,7 +79,8 @@ class Plan:
             `direct`: what a thread has.
         copy: `tma`, or for rows that are no multiples of 16 bytes `shifted`: TMA and warps that
             move every line to its place (see `shift`; `tma` where there is nothing to move);
-            `threads` that gather (see `gather`); nothing: the one of these two that the rows allow;
+            `streamed`: the same of A, and of B through a window of copies (see `window`); `threads`
+            that gather (see `gather`); nothing: `tma` or `threads`, as the rows allow;
             `padded`: TMA over copies that the kernel makes first (see `padding`; as many SMs as
             `sms` must be there, with nothing else on them).
         left: where wgmma takes A from, `shared` memory or, of lines that would have to be shifted,

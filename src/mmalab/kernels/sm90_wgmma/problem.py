@@ -22,6 +22,8 @@ __all__ = ["EXPERT_ROWS", "Problem", "check_sizes"]
 _WHERE = "mmalab.kernels.sm90_wgmma"
 #: Rows of A that belong to one expert.
 EXPERT_ROWS = 128
+#: Steps of a window ahead of those that are being multiplied.
+_AHEAD = 3
 #: Registers of words of A that are loaded ahead (see `loaded`).
 _WORDS = 16
 #: Coordinates of a tensor map are 32-bit and signed.
@@ -85,7 +87,7 @@ class Problem:
             step = 16 // self.recipe.bytes
             raise UsageError(f"copy 'tma', k={self.k}", f"rows of {self.pitch} bytes are no "
                              "multiples of 16, as a tensor map's strides are",
-                             legal=["'shifted'", "'threads'", "'padded'",
+                             legal=["'shifted'", "'streamed'", "'threads'", "'padded'",
                                     f"k={self.k + -self.k % step}"],
                              where="CUDA driver API, cuTensorMapEncodeTiled")
 
@@ -94,6 +96,8 @@ class Problem:
             self._check_padded()
         if self.shifted:
             self._check_shifted()
+        if self.streamed:
+            self._check_streamed()
         if not self.gathered:
             return
         self._check_registers()  # what no way out mends, before the way out
@@ -149,6 +153,17 @@ class Problem:
             raise UsageError(f"copy 'shifted', {plan.groups} groups, {plan.schedule}",
                              "lines are shifted for groups that share tiles",
                              legal="2 or 3 groups, cooperative", where=_WHERE)
+
+    def _check_streamed(self) -> None:
+        plan = self.plan
+        if (not self.loaded or not plan.persistent or plan.overlap != "none" or plan.ctas > 2
+                or plan.store in ("staged", "ring") or plan.schedule != "cooperative"):
+            raise UsageError(f"copy 'streamed', left {plan.left!r}, store {plan.store!r}, cluster "
+                             f"{plan.cluster}, overlap {plan.overlap!r}, {plan.schedule}", "copies "
+                             "blocks of B for CTAs that load A and must all be resident",
+                             legal="left='registers', store 'permuted' or 'direct', clusters of 1 "
+                             "or 2, cooperative, persistent, overlap='none'", where=_WHERE)
+        self._check_loaded()
 
     def _check_loaded(self) -> None:
         plan, lines = self.plan, self.phase_lines
@@ -314,7 +329,7 @@ class Problem:
         """How A and B come into shared memory: the plan's way, as far as rows allow or need it."""
         if self.gathered:
             return "threads"
-        return self.plan.copy if self.shifted or self.padded else "tma"
+        return self.plan.copy if self.leaning or self.padded else "tma"
 
     @property
     def gathered(self) -> bool:
@@ -327,9 +342,19 @@ class Problem:
         return self.unit < 16 and self.plan.copy == "shifted"
 
     @property
+    def streamed(self) -> bool:
+        """Whether B comes through a window of copies (see `window`)."""
+        return self.unit < 16 and self.plan.copy == "streamed"
+
+    @property
+    def leaning(self) -> bool:
+        """Whether lines of A arrive too far ahead."""
+        return self.shifted or self.streamed
+
+    @property
     def loaded(self) -> bool:
         """Whether A reaches wgmma through registers, lines of one phase behind each other."""
-        return self.shifted and self.plan.left == "registers"
+        return self.leaning and self.plan.left == "registers"
 
     @property
     def phase_lines(self) -> int:
@@ -361,10 +386,35 @@ class Problem:
 
     @property
     def row_pitch(self) -> int:
-        """Bytes from one row to the next where tensor maps read."""
-        if self.shifted:
+        """Bytes from one row to the next where tensor maps read A, and B but for `b_pitch`."""
+        if self.leaning:
             return self.pitch - self.lean
-        return -(-self.pitch // 16) * 16 if self.padded else self.pitch
+        return self.padded_pitch if self.padded else self.pitch
+
+    @property
+    def padded_pitch(self) -> int:
+        """Bytes from one row to the next of a copy."""
+        return -(-self.pitch // 16) * 16
+
+    @property
+    def b_pitch(self) -> int:
+        """Bytes from one row to the next where tensor maps read B."""
+        return self.padded_pitch if self.streamed else self.row_pitch
+
+    @property
+    def block_lines(self) -> int:
+        """Lines of B in a step of the window: what a cluster multiplies at a time."""
+        return self.plan.tile[1] * self.plan.cluster[1]
+
+    @property
+    def window_blocks(self) -> int:
+        """Steps whose lines of B are there at a time: those under way, and some ahead."""
+        return min(-(-self.clusters // self.band_rows) + _AHEAD, self.cluster_tiles[1])
+
+    @property
+    def window_steps(self) -> int:
+        """Blocks of B, once for each band."""
+        return -(-self.cluster_tiles[0] // self.band_rows) * self.cluster_tiles[1]
 
     @property
     def left_over(self) -> tuple[int, int]:
@@ -379,7 +429,7 @@ class Problem:
     @property
     def row_values(self) -> int:
         """Values of a row that tensor maps read: shifted, those ahead of the last phase's too."""
-        ahead = (self.phases - 1) * self.lean if self.shifted else 0
+        ahead = (self.phases - 1) * self.lean if self.leaning else 0
         return self.k + ahead // self.recipe.bytes
 
     def phases_of_b(self) -> tuple[int, ...]:
@@ -407,8 +457,9 @@ class Problem:
         twice) and written; A that is loaded is read by half words twice."""
         rows, columns = self.plan.tile
         lines = columns if self.loaded else rows + columns
-        shifts = [phase * self.lean for phase in range(1, self.phases if self.shifted else 1)]
-        moved = sum(2 if shift % 4 == 0 else 3 for shift in shifts) / self.phases
+        shifts = [phase * self.lean for phase in range(1, self.phases if self.leaning else 1)]
+        moved = (sum(2 if shift % 4 == 0 else 3 for shift in shifts) / self.phases
+                 if self.shifted else 0)
         halves = sum(shift % 4 != 0 for shift in shifts) / self.phases if self.loaded else 0
         return rows / 64 * (64 + columns) + rows + columns + lines * moved + rows * halves
 
@@ -427,6 +478,12 @@ class Problem:
         return self.tiles[0] // self.plan.cluster[0], self.tiles[1] // self.plan.cluster[1]
 
     @property
+    def band_rows(self) -> int:
+        """Cluster tiles in a band."""
+        height = self.plan.tile[0] * self.plan.cluster[0]
+        return max(1, min(self.plan.band // height, self.cluster_tiles[0]))
+
+    @property
     def work(self) -> int:
         """Tiles of whole clusters: what the clusters deal out among themselves."""
         return self.cluster_tiles[0] * self.cluster_tiles[1] * self.batch
@@ -435,6 +492,16 @@ class Problem:
     def lines(self) -> tuple[int, int]:
         """Rows of all A and of all B in memory."""
         return self.m * self.batch, self.n * max(self.batch, self.experts)
+
+    @property
+    def b_lines(self) -> int:
+        """Rows of B where tensor maps read."""
+        return self.window_blocks * self.block_lines if self.streamed else self.lines[1]
+
+    @property
+    def b_values(self) -> int:
+        """Values of a row of B that tensor maps read."""
+        return self.k if self.streamed else self.row_values
 
     @property
     def clusters(self) -> int:

@@ -15,6 +15,7 @@ from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import EXPERT_ROWS, Problem
 from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
+from mmalab.kernels.sm90_wgmma.window import Window
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Immediate, Register
 
@@ -28,9 +29,10 @@ class Producer:
 
     def __init__(self, b: KernelBuilder, problem: Problem, barriers: Barriers, shared: Register,
                  maps: dict[str, Register], rank: Register | None,
-                 experts: Register | None = None) -> None:
-        """`experts`: the address of the array that names each row block's B."""
-        self.experts = experts
+                 experts: Register | None = None, window: Window | None = None) -> None:
+        """`experts`: the address of the array that names each row block's B; `window`: what B comes
+        through."""
+        self.experts, self.window = experts, window
         self.b, self.problem, self.shared, self.rank = b, problem, shared, rank
         self.addresses, self.shapes = maps, maps_of(problem)
         self.cursor = Cursor(b, barriers)
@@ -60,6 +62,10 @@ class Producer:
 
     def _line_of_b(self, place: Place) -> Register:
         b, n = self.b, self.problem.n
+        if self.window is not None:
+            step = self.window.step_of(place)
+            self.window.wait_ready(step)
+            return self.window.line_of(step, place)
         if self.experts is None:
             return place.line(b, place.n, n)
         block = b.div("u32", place.m, EXPERT_ROWS)
