@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from litmus.litmus_kernels import KERNELS, launch
+from mutants import hopper_pipeline as pipeline
+from mutants.faults import MUTANTS
 
 import mmalab
 from mmalab import emulator, kernels, ptx
@@ -190,6 +194,64 @@ def test_a_matmul_over_clusters(heard: set[int]) -> None:
     assert heard == set(range(size))
     assert kernel.reference is not None
     assert np.asarray(kernel.reference(args, kernel.target)[0]).tobytes() == args[-1].tobytes()
+
+
+# --- the pipeline, wrong in one cluster -----------------------------------------------------------
+
+_STORE = re.compile(r"(cp\.async\.bulk\.tensor\.2d\.global\.\S+ \[\S+ \{\S+ )(%r\d+)\}")
+
+
+def one_cluster_wrong(fault: pipeline.Fault) -> str:
+    """Four clusters of the pipeline, each with rows of C of its own; cluster 2 has the fault."""
+    bodies = []
+    for number, part in enumerate((pipeline.Fault(), fault)):
+        head, _, body = pipeline.text(part).partition("\n{\n")
+        body = _STORE.sub(rf"add.u32 %row{number}, %first, \2; \1%row{number}}}", body)
+        bodies.append("{\n" + body)
+    return f"""{head}
+{{
+.reg .pred %other; .reg .b32 %cluster, %first, %row0, %row1;
+mov.u32 %cluster, %clusterid.x; mul.lo.u32 %first, %cluster, 256;
+setp.eq.u32 %other, %cluster, 2; @%other bra OTHER;
+{bodies[0]}
+ret;
+OTHER:
+{bodies[1]}
+ret;
+}}"""
+
+
+def of_four_clusters(emulate: Any, fault: pipeline.Fault) -> tuple[list[Any], bytes]:
+    """Findings, and C where there are none."""
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16)
+            for shape in ((256, 256), (128, 256)))
+    c = np.zeros((1024, 128), ml_dtypes.bfloat16)
+    boxes = ((a, (64, 128)), (b, (64, 32)), (c, (64, 64)))
+    run = emulate(one_cluster_wrong(fault),
+                  [mmalab.TensorMap.tiled(array, box=box, swizzle="128B") for array, box in boxes],
+                  grid=8, block=pipeline.BLOCK, cluster=pipeline.CLUSTER,
+                  dynamic_shared=pipeline.SHARED)
+    return run.findings, c.tobytes() if not run.findings else b""
+
+
+@pytest.mark.parametrize("name", [
+    "producer_one_empty_wait_missing", "release_cta_scope", "store_no_proxy_fence",
+    "exit_no_cluster_barrier"])
+def test_a_pipeline_that_is_wrong_in_one_cluster(name: str) -> None:
+    """All findings are those of the exact model over all CTAs."""
+    fault = MUTANTS[name].fault
+    found = of_four_clusters(mmalab.emulate, fault)
+    assert found[0]
+    assert found == of_four_clusters(exact.emulate, fault)
+
+
+def test_a_pipeline_of_two_kinds_of_clusters(heard: set[int]) -> None:
+    """The right one, written twice: the model sees a cluster of each, and all results are right."""
+    findings, words = of_four_clusters(mmalab.emulate, pipeline.Fault())
+    assert findings == []
+    assert heard == {0, 1, 4, 5}
+    assert words == of_four_clusters(exact.emulate, pipeline.Fault())[1]
 
 
 # --- what may differ ------------------------------------------------------------------------------
