@@ -71,6 +71,11 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
         "fed 128x128": {"copy": "tma", "tile": (128, 128), "sms": 2},
         "fed in 64 bytes": {"copy": "tma", "tile": (128, 256), "span": 64, "stages": 8, "sms": 2},
     }.items()},
+    **{f"mma, fed, {store} {waves}{' ' + str(tile) if tile[0] < 256 else ''}": partial(
+        _mma, 776, 416, 512, copy="tma", tile=tile, stages=4 if tile[1] * tile[0] > 16384 else 3,
+        store=store, waves=waves, sms=5)
+       for tile in ((256, 128), (128, 256), (128, 128)) for store in ("direct", "ring")
+       for waves in ("whole", "even") if (store, waves) != ("direct", "whole")},
     **{f"few rows, M={m} {dtype}{' split ' + str(split) if split > 1 else ''}":
        partial(_skinny, m, 1000, k, dtype, split=split)
        for dtype, k in (("bf16", 2056), ("e4m3", 2064)) for m, split in ((1, 1), (4, 2), (16, 4),
@@ -94,6 +99,8 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
            "gathered": Plan((128, 64), 4, store="direct", copy="threads"),
            "shifted": Plan((256, 64), 3, (1, 2), store="direct", flight=0, copy="shifted"),
            "loaded": Plan((256, 64), 3, (1, 2), store="direct", copy="shifted", left="registers"),
+           "streamed": Plan((256, 64), 3, (1, 2), store="direct", copy="streamed", flight=0,
+                            left="registers", sms=2),
        }.items()
        for dtype, k in (("bf16", 836), ("bf16", 838), ("bf16", 837), ("bf16", 833), ("f16", 413),
                         ("e4m3", 1030), ("s8", 1028), ("tf32", 301))},
@@ -110,7 +117,16 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
            "256x208": Plan((256, 208), 3, (1, 2), **_FEW),
            "in turns": Plan((128, 192), 5, (2, 1), schedule="pingpong", band=4096, **_FEW),
            "staged": Plan((128, 256), 3, (2, 1), store="staged", **_FEW),
-           "permuted": Plan((128, 256), 4, (2, 1), **_FEW)}.items()},
+           "permuted": Plan((128, 256), 4, (2, 1), **_FEW),
+           **{f"ring {rows}x{columns}": Plan((rows, columns), stages, cluster, store="ring", **_FEW)
+              for rows, columns, stages, cluster in (
+                  (256, 208, 3, (1, 2)), (256, 192, 4, (1, 2)), (128, 256, 4, (2, 1)))}}.items()},
+    **{f"16 tiles a CTA, {dtype} to words, {store}": partial(
+        _gemm, 1024, 2048, 320, dtype, "s32" if dtype == "s8" else "f32", plan=plan)
+       for dtype in ("bf16", "s8", "tf32") for store, plan in {
+           "ring": Plan((128, 256), 4, (2, 1), store="ring", overlap="launch", **_FEW),
+           "in turns": Plan((128, 192), 4, (2, 1), schedule="pingpong", store="staged", panels=1,
+                            **_FEW)}.items()},
 }
 
 
