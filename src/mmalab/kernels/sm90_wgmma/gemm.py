@@ -24,6 +24,7 @@ from typing import Any
 from mmalab import isa
 from mmalab.errors import UsageError
 from mmalab.kernels.arguments import check_arrays
+from mmalab.kernels.sm90_wgmma.checks import check_sizes
 from mmalab.kernels.sm90_wgmma.choose import Wanted, is_skinny, plan_for, split_for
 from mmalab.kernels.sm90_wgmma.epilogue import Direct, group_row
 from mmalab.kernels.sm90_wgmma.gather import WARPS, Gather
@@ -33,7 +34,7 @@ from mmalab.kernels.sm90_wgmma.maps import maps_of, prepare
 from mmalab.kernels.sm90_wgmma.order import Place, emit_tiles
 from mmalab.kernels.sm90_wgmma.padding import Padding
 from mmalab.kernels.sm90_wgmma.plan import GROUP, SLICE, Plan
-from mmalab.kernels.sm90_wgmma.problem import Problem, check_sizes
+from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.producer import Producer
 from mmalab.kernels.sm90_wgmma.promoted import Promoted
 from mmalab.kernels.sm90_wgmma.recipe import recipe

@@ -16,13 +16,15 @@ from dataclasses import dataclass
 
 from mmalab.errors import UsageError
 
-__all__ = ["GROUP", "MOST_REGISTERS", "MOST_SHARED", "SLICE", "STORES", "WORKING_REGISTERS",
-           "Plan", "check_counts"]
+__all__ = ["EXPERT_ROWS", "GROUP", "MOST_REGISTERS", "MOST_SHARED", "SLICE", "STORES",
+           "WORKING_REGISTERS", "Plan", "check_counts"]
 
 #: Bytes of a line in one slice of K: the span of the 128-byte swizzle.
 SLICE = 128
 #: Threads of a warpgroup.
 GROUP = 128
+#: Rows of A that belong to one expert.
+EXPERT_ROWS = 128
 #: Shared memory that one block may have on sm_90.
 MOST_SHARED = 227 * 1024
 #: Registers that a thread can have, and those that it needs beside its sums.

@@ -12,34 +12,17 @@ from dataclasses import dataclass
 from math import gcd
 
 from mmalab import isa
-from mmalab.errors import UsageError
-from mmalab.kernels.sm90_wgmma.plan import MOST_REGISTERS, SLICE, WORKING_REGISTERS, Plan
+from mmalab.kernels.sm90_wgmma.checks import check
+from mmalab.kernels.sm90_wgmma.plan import EXPERT_ROWS, SLICE, Plan
 from mmalab.kernels.sm90_wgmma.recipe import Recipe
 from mmalab.ptx.kernel import Param
 
-__all__ = ["EXPERT_ROWS", "Problem", "check_sizes"]
+__all__ = ["Problem"]
 
-_WHERE = "mmalab.kernels.sm90_wgmma"
-#: Rows of A that belong to one expert.
-EXPERT_ROWS = 128
 #: Steps of a window ahead of those that are being multiplied.
 _AHEAD = 3
 #: Registers of words of A that are loaded ahead (see `loaded`).
 _WORDS = 16
-#: Coordinates of a tensor map are 32-bit and signed.
-_MOST = (1 << 31) - 1
-
-
-def check_sizes(**sizes: int) -> None:
-    """Refuse what is no size.
-
-    Raises:
-        UsageError: naming it.
-    """
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MOST:
-            raise UsageError(f"{name}={size!r}", "is no size of a matrix", legal=f"1 to {_MOST}",
-                             where=_WHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,210 +45,7 @@ class Problem:
     experts: int = 0
 
     def __post_init__(self) -> None:
-        check_sizes(m=self.m, n=self.n, k=self.k, batch=self.batch)
-        if max(self.lines) > _MOST:
-            raise UsageError(f"{max(self.lines)} rows in all", "coordinates have 31 bits",
-                             legal=f"up to {_MOST}", where=_WHERE)
-        self.recipe.check_out(self.out)
-        self.recipe.form(self.plan.tile[1])
-        self._check_rows()
-        self._check_strides()
-        self._check_store()
-        self._check_promotion()
-        self._check_experts()
-        self._check_registers()
-        self.plan.check_shared(self.out_bytes)
-
-    def _check_rows(self) -> None:
-        """Whether rows can be read that way at all, whatever the rest of the plan."""
-        if self.unit == 16:
-            return
-        if self.unit < 2:
-            raise UsageError(f"k={self.k}", "rows of odd bytes cannot be copied by words",
-                             legal="an even k", where=_WHERE)
-        if self.plan.copy == "tma":
-            step = 16 // self.recipe.bytes
-            raise UsageError(f"copy 'tma', k={self.k}", f"rows of {self.pitch} bytes are no "
-                             "multiples of 16, as a tensor map's strides are",
-                             legal=["'shifted'", "'streamed'", "'threads'", "'padded'",
-                                    f"k={self.k + -self.k % step}"],
-                             where="CUDA driver API, cuTensorMapEncodeTiled")
-
-    def _check_strides(self) -> None:
-        if self.padded:
-            self._check_padded()
-        if self.shifted:
-            self._check_shifted()
-        if self.streamed:
-            self._check_streamed()
-        if not self.gathered:
-            return
-        self._check_registers()  # what no way out mends, before the way out
-        self.plan.check_shared(self.out_bytes)
-        if self.batch > 1 and (self.m % 2 or self.n % 2):
-            raise UsageError(f"m={self.m}, n={self.n}, batch={self.batch}", "threads that gather "
-                             "take every matrix to begin at an even row of all",
-                             legal=f"even m and n, or k a multiple of {16 // self.recipe.bytes}",
-                             where=_WHERE)
-        gathered = f"rows of {self.pitch} bytes are gathered by threads"
-        if self.plan.cluster != (1, 1):
-            raise UsageError(f"cluster {self.plan.cluster}, k={self.k}", f"{gathered}, for one CTA",
-                             legal="cluster (1, 1), or copy 'shifted'", where=_WHERE)
-        if self.dealt or self.plan.store == "ring":
-            raise UsageError(f"store {self.plan.store!r} ('permuted' is a plan's default), "
-                             f"k={self.k}", f"{gathered}, which deal out no columns and lend no "
-                             "stages", legal="store 'staged' or 'direct', or "
-                             "copy 'shifted'", where=_WHERE)
-        # The group's threads copy so many lines at a time, the even ones by up to 16 bytes each.
-        columns, together = self.plan.tile[1], 2 * min(16, 2 * self.unit)
-        if columns % together:
-            raise UsageError(f"{columns} columns of the tile, k={self.k}",
-                             f"threads gather {together} lines at a time",
-                             legal=[str(n) for n in sorted({
-                                 max(columns - columns % together, together),
-                                 columns + -columns % together})], where=_WHERE)
-
-    def _check_shifted(self) -> None:
-        plan, phases = self.plan, self.phases
-        alone = self.batch == 1 and not self.experts
-        if min(self.m, self.n) < phases or (any(self.left_over) and not alone):
-            raise UsageError(f"m={self.m}, n={self.n}, k={self.k}", "tensor maps of rows that are "
-                             f"to be shifted count {phases} of them at a time",
-                             legal=(f"{phases} rows or more" if alone else
-                                    f"multiples of {phases}") + ", or copy='threads'",
-                             where=_WHERE)
-        if plan.store == "ring" or (plan.store == "staged" and self.dealt):
-            raise UsageError(f"store {plan.store!r}, out={self.out!r}, k={self.k}", "is none for "
-                             "lines that are to be shifted", legal="store 'permuted' or 'direct'",
-                             where=_WHERE)
-        if plan.store == "permuted" and self.dealt_in > 1:
-            raise UsageError(f"store 'permuted', cluster {plan.cluster}, k={self.k}", "each CTA "
-                             "copies whole deals of columns that are to be shifted",
-                             legal="cluster (1, 2), store 'staged' or 'direct'", where=_WHERE)
-        if plan.stages < plan.flight + 2:
-            raise UsageError(f"stages={plan.stages}, flight={plan.flight}, k={self.k}", "a line "
-                             "ends in the next slice, so that this one and those that products "
-                             "under way hold are there with it", legal=f"{plan.flight + 2} stages "
-                             "or more", where=_WHERE)
-        if self.loaded:
-            self._check_loaded()
-        if plan.schedule != "cooperative" or plan.groups == 1:
-            raise UsageError(f"copy 'shifted', {plan.groups} groups, {plan.schedule}",
-                             "lines are shifted for groups that share tiles",
-                             legal="2 or 3 groups, cooperative", where=_WHERE)
-
-    def _check_streamed(self) -> None:
-        plan = self.plan
-        if (not self.loaded or not plan.persistent or plan.overlap != "none" or plan.ctas > 2
-                or plan.store in ("staged", "ring") or plan.schedule != "cooperative"):
-            raise UsageError(f"copy 'streamed', left {plan.left!r}, store {plan.store!r}, cluster "
-                             f"{plan.cluster}, overlap {plan.overlap!r}, {plan.schedule}", "copies "
-                             "blocks of B for CTAs that load A and must all be resident",
-                             legal="left='registers', store 'permuted' or 'direct', clusters of 1 "
-                             "or 2, cooperative, persistent, overlap='none'", where=_WHERE)
-        self._check_loaded()
-
-    def _check_loaded(self) -> None:
-        plan, lines = self.plan, self.phase_lines
-        if (plan.tile[0] % (16 * self.phases) or plan.groups != 2 or plan.cluster[1] > self.phases
-                or not (64 % lines == 0 or lines % plan.group_rows == 0)):
-            raise UsageError(f"left 'registers', tile {plan.tile}, cluster {plan.cluster}, "
-                             f"{plan.groups} groups, k={self.k}", f"warps take 16 rows of one of "
-                             f"{self.phases} phases", legal="256 rows, 2 groups", where=_WHERE)
-        if (self.m % self.phases or plan.store == "staged" or self.promote_every is not None
-                or self.batch > 1 or self.experts or plan.stages < 3):
-            raise UsageError(f"left 'registers', m={self.m}, store {plan.store!r}, "
-                             f"{plan.stages} stages", "rows of C are found by phase, for sums that "
-                             "stay in their registers", legal=f"m a multiple of {self.phases}, one "
-                             "product, store 'permuted' or 'direct', 3 stages or more",
-                             where=_WHERE)
-
-    def _check_padded(self) -> None:
-        if self.batch > 1 or self.experts or not self.plan.persistent or self.plan.ctas > 2 \
-                or self.plan.overlap != "none":
-            raise UsageError(f"copy 'padded', batch {self.batch}, {self.experts} experts, cluster "
-                             f"{self.plan.cluster}, overlap {self.plan.overlap!r}", "copies one A "
-                             "and one B, by CTAs that must all be resident", legal="one product, "
-                             "persistent, clusters of 1 or 2, overlap='none'", where=_WHERE)
-
-    def _check_store(self) -> None:
-        plan = self.plan
-        if self.dealt:
-            for name, size in (("n", self.n), ("columns of the tile", plan.tile[1])):
-                if size % self.deal:
-                    raise UsageError(f"{name} {size}", f"store {plan.store!r} of {self.out} deals "
-                                     f"out {self.deal} columns at a time", legal="store='direct'",
-                                     where=_WHERE)
-        if plan.store in ("staged", "ring"):
-            step = 16 // self.out_bytes
-            if self.n % step or plan.tile[1] % 16:
-                raise UsageError(f"n={self.n}", "rows of C in a tensor map are a multiple of 16 "
-                                 "bytes, and columns leave 16 at a time", legal="store='direct'",
-                                 where=_WHERE)
-        if plan.store == "ring":
-            self._check_lent()
-        if self.deal // 8 % self.dealt_in:
-            raise UsageError(f"{plan.tile[1]} columns in {plan.cluster[0]} parts",
-                             f"store {plan.store!r} deals out {self.deal} columns at a time",
-                             legal="store='direct' or another cluster", where=_WHERE)
-
-    def _check_lent(self) -> None:
-        """Whether the ring can lend C as many stages as it needs."""
-        plan = self.plan
-        given = f"store 'ring', tile {plan.tile}, {plan.stages} stages, out={self.out!r}"
-        if plan.schedule != "cooperative":
-            raise UsageError(given, "groups that take turns lend each other no stages",
-                             legal="store='staged'", where=_WHERE)
-        if plan.panels_in_stage(self.out_bytes) == 0:
-            raise UsageError(given, f"a stage of {plan.stage_bytes} bytes holds no 64 rows of C of "
-                             "each group", legal="store='permuted' or 'staged'", where=_WHERE)
-        if self.lent == 0:
-            raise UsageError(given, "all of C has room beside the ring", legal="store='staged'",
-                             where=_WHERE)
-        if self.lent >= plan.stages:
-            raise UsageError(given, f"C takes {self.lent} stages, and a slice needs one",
-                             legal=f"{self.lent + 1} stages or more, or store='permuted'",
-                             where=_WHERE)
-
-    def _check_promotion(self) -> None:
-        if self.scaled and (self.recipe.bytes != 1 or self.k % SLICE
-                            or self.plan.tile[1] not in (SLICE, 2 * SLICE)):
-            raise UsageError(f"scaled {self.recipe.dtype} products, k={self.k}, "
-                             f"tile {self.plan.tile}", "scales belong to 128 values of K and 128 "
-                             "columns", legal="an 8-bit float, k a multiple of 128, 128 or 256 "
-                             "columns", where=_WHERE)
-        if self.promote_every is None:
-            return
-        if self.recipe.accumulator != "f32":
-            raise UsageError(f"promote_every={self.promote_every}", "adds partial sums in FP32",
-                             legal="accumulate='f32'", where=_WHERE)
-        legal = [size for size in range(self.recipe.k, self.values + 1, self.recipe.k)
-                 if self.values % size == 0]
-        if self.promote_every not in (legal[-1:] if self.scaled else legal):
-            raise UsageError(f"promote_every={self.promote_every}", f"in slices of {self.values} "
-                             "values", legal=[str(size) for size in legal], where=_WHERE)
-
-    def _check_experts(self) -> None:
-        if self.scaled and (self.batch > 1 or self.experts):
-            raise UsageError("scaled products in a batch", "have no scales of their own",
-                             legal="scaled=False", where=_WHERE)
-        if not self.experts:
-            return
-        check_sizes(experts=self.experts)
-        plan = self.plan
-        if (self.m % EXPERT_ROWS or self.batch > 1 or plan.tile[0] != EXPERT_ROWS
-                or plan.cluster[0] > 1 or self.gathered):
-            raise UsageError(f"m={self.m}, tile {plan.tile}, cluster {plan.cluster}, "
-                             f"{self.experts} experts", f"each {EXPERT_ROWS} rows have a B of "
-                             "their own", legal=f"m a multiple of {EXPERT_ROWS}, tiles of "
-                             f"{EXPERT_ROWS} rows, no cluster along M", where=_WHERE)
-
-    def _check_registers(self) -> None:
-        most = (self.registers or (0, MOST_REGISTERS))[1] - WORKING_REGISTERS
-        if self.accumulators > most:
-            raise UsageError(f"tile {self.plan.tile} with {self.accumulators} registers of sums",
-                             f"a thread has {most} for them, else they spill",
-                             legal="a smaller tile, part or parts", where=_WHERE)
+        check(self)
 
     # --- types ------------------------------------------------------------------------------------
 

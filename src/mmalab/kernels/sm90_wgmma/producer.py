@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from mmalab.kernels.sm90_wgmma.maps import maps_of
 from mmalab.kernels.sm90_wgmma.order import Place
-from mmalab.kernels.sm90_wgmma.plan import SLICE
-from mmalab.kernels.sm90_wgmma.problem import EXPERT_ROWS, Problem
+from mmalab.kernels.sm90_wgmma.plan import EXPERT_ROWS, SLICE
+from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
 from mmalab.kernels.sm90_wgmma.window import Window
 from mmalab.ptx.builder import KernelBuilder

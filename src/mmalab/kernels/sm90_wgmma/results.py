@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from mmalab import formats
 from mmalab.kernels.arguments import words_of
 from mmalab.kernels.reference import matrix_product
-from mmalab.kernels.sm90_wgmma.plan import SLICE
-from mmalab.kernels.sm90_wgmma.problem import EXPERT_ROWS, Problem
+from mmalab.kernels.sm90_wgmma.plan import EXPERT_ROWS, SLICE
+from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.numerics import ieee
 
 __all__ = ["product"]

@@ -12,9 +12,9 @@ from itertools import pairwise
 
 from mmalab import isa
 from mmalab.errors import UsageError
+from mmalab.kernels.sm90_wgmma.checks import check_sizes
 from mmalab.kernels.sm90_wgmma.maps import MapShape
 from mmalab.kernels.sm90_wgmma.plan import MOST_SHARED, SLICE
-from mmalab.kernels.sm90_wgmma.problem import check_sizes
 from mmalab.kernels.sm90_wgmma.recipe import Recipe
 from mmalab.ptx.kernel import Param
 
