@@ -112,8 +112,9 @@ def _named(name: str, offset: int, strides: tuple[int, int, int], swizzle: str, 
 
 
 def sums(*, a: tuple[int, int, int] = K_MAJOR, b: tuple[int, int, int] = K_MAJOR, n: int = 64,
-         majors: str = "0, 0", steps: int = 4, swizzle: str = "128B", tile_a: Any = SQUARE,
-         tile_b: Any = SQUARE, between: str = "", moved: str = "") -> list[mmalab.Finding]:
+         majors: str = "0, 0", first: str = "", steps: int = 4, swizzle: str = "128B",
+         tile_a: Any = SQUARE, tile_b: Any = SQUARE, between: str = "", moved: str = "",
+         ) -> list[mmalab.Finding]:
     """64 x `n` sums of `steps` products of 16 of K; everything behind the tiles is written too."""
     loads = [(map_, at, 1024 + offset) for map_, at, offset in tile_a]
     loads += [(map_, at, 40960 + offset) for map_, at, offset in tile_b]
@@ -132,7 +133,8 @@ def sums(*, a: tuple[int, int, int] = K_MAJOR, b: tuple[int, int, int] = K_MAJOR
     for step in range(steps):
         body += (_named("%rd0", 1024, a, swizzle, step) + _named("%rd1", 40960, b, swizzle, step)
                  + f"setp.ne.u32 %p30, {step}, 0;\nwgmma.mma_async.sync.aligned.m64n{n}k16.f32.bf16"
-                 f".bf16 {d}, %rd0, %rd1, %p30, 1, 1, {majors};\n" + between)
+                 f".bf16 {d}, %rd0, %rd1, %p30, 1, 1, {first if first and not step else majors};\n"
+                 + between)
     # the module's own 32 KiB are too few
     return run(body + END, [map_ for map_, _, _ in loads], shared=81920).findings
 
@@ -162,6 +164,9 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "N-major read as K-major": ({"b": MN_MAJOR}, "to (row 16, byte 0)", "N-major"),
     "M-major read as K-major": ({"a": MN_MAJOR}, "to (row 16, byte 0)", "both MN-major"),
     "K-major read as N-major": ({"majors": "0, 1"}, "goes along the dimension 1", "K-major"),
+    "N-major, but the first": (
+        {"b": MN_MAJOR, "majors": "0, 1", "first": "0, 0"}, "took them for the other", "N-major"),
+    "K-major, but the first": ({"first": "1, 0"}, "took them for the other", "K-major"),
     "N-major with the step of K-major": (
         {"b": (8192, 1024, 32), "majors": "0, 1"}, "goes along the dimension 1", "N-major"),
     "N-major, half a step": ({"b": (8192, 1024, 1024), "majors": "0, 1"}, "goes on by 1/2 of",

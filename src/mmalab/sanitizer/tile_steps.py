@@ -16,7 +16,8 @@ one product                                 one operand leaves out parts of K, t
 one product                                 begins inside a box, leaves it before its end of rows or
                                             of K, and what lies there is not what comes next
 the next product of one sum (no fence       rows move where K should; A and B go on by different
-between, both in the same box)              parts of K; K goes on by less than a product's depth
+between, both in the same box)              parts of K; K goes on by less than a product's depth;
+                                            what was K is rows now
 ==========================================  ======================================================
 
 All are warnings. Sums over shifted rows of one box (a convolution by descriptors) would be told
@@ -206,7 +207,8 @@ class StepRule:
             if old is None or new is None or old.box is not new.box:
                 continue
             part = self._part(old, new)
-            wrong = "" if part is not None and not 0 < part < 1 else self._wrong(old, new, part)
+            wrong = self._turned(old, new) or (
+                "" if part is not None and not 0 < part < 1 else self._wrong(old, new, part))
             if wrong:
                 told |= self._report(event, new, page, "step", wrong, new.advice)
             elif part is not None and part > 0:
@@ -229,6 +231,17 @@ class StepRule:
         moved = [d for d, (one, other) in enumerate(zip(old.at, new.at, strict=True))
                  if one != other and d != along]
         return None if moved else Fraction(new.at[along] - old.at[along], deep)
+
+    def _turned(self, old: _Place, new: _Place) -> str:
+        """Whether one product's rows are the other's K."""
+        both = (old.reading.rows & new.reading.depths) | (old.reading.depths & new.reading.rows)
+        if not both:
+            return ""
+        along = min(both)
+        return (f"takes the {'bytes of a row' if along == 0 else f'dimension {along}'} of the box "
+                f"that {self._world.named(new.box.site)} wrote for its "
+                f"{'K' if along in new.reading.depths else 'rows'}, and the product before, of the "
+                "same sums, took them for the other")
 
     def _wrong(self, old: _Place, new: _Place, part: Fraction | None) -> str:
         """What is wrong with a step in a box, if something is."""
