@@ -25,7 +25,7 @@ turns, then those of lines that were moved (`sm90_wgmma.ring`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from mmalab.errors import UsageError
@@ -52,15 +52,17 @@ _PRODUCTS = ("mma.sync", "wgmma.mma_async")
 #: What takes C out of registers or out of shared memory; words of handing over are st.release.
 _STORES = ("st.global.", "st.shared.", "stmatrix.")
 _SENDS = ".global.shared::cta."
+#: What finds the place of a barrier and the parity to wait for.
+_ARITHMETIC = ("setp", "xor", "selp", "add", "mul", "mad", "mov")
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
     """A wait, from its first statement to its last.
 
-    `kind`: ``full`` for a slice, ``pass`` for a stage that holds none (it is C's, or another's to
-    read), ``empty`` for a stage to fill, ``turn`` for the group ahead, ``take`` for another SM's
-    sums.
+    `kind`: ``full`` for a slice, ``pass`` for another stage (it is C's, or others' to read, or only
+    looked into), ``empty`` for a stage to fill, ``turn`` for the group ahead, ``take`` for another
+    SM's sums.
     """
 
     kind: str
@@ -222,7 +224,15 @@ class Anatomy:
         found = [self._wait(at) for at in self.numbers((_TRY,), range(len(self.body)))
                  if self._tries_again(at)]
         found += [self._taking(at) for at in self.numbers(("ld.acquire.gpu.",), self.multiplying)]
-        return sorted(found, key=lambda wait: wait.first)
+        found.sort(key=lambda wait: wait.first)
+        return [replace(wait, kind="pass") if at and self._looks_ahead(found[at - 1], wait)
+                else wait for at, wait in enumerate(found)]
+
+    def _looks_ahead(self, before: Wait, wait: Wait) -> bool:
+        """Whether a wait is for the stage behind the one that was waited for just before."""
+        between = self.body[before.last + 1 : wait.first]
+        return before.kind == wait.kind == "full" and wait.last < self.fill and all(
+            isinstance(one, Instruction) and one.parts[0] in _ARITHMETIC for one in between)
 
     def _tries_again(self, at: int) -> bool:
         """Whether a try_wait is the wait's own and not a question that is asked before."""
