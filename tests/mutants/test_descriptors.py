@@ -114,8 +114,11 @@ def _named(name: str, offset: int, strides: tuple[int, int, int], swizzle: str, 
 def sums(*, a: tuple[int, int, int] = K_MAJOR, b: tuple[int, int, int] = K_MAJOR, n: int = 64,
          majors: str = "0, 0", first: str = "", steps: int = 4, swizzle: str = "128B",
          tile_a: Any = SQUARE, tile_b: Any = SQUARE, between: str = "", moved: str = "",
-         ) -> list[mmalab.Finding]:
-    """64 x `n` sums of `steps` products of 16 of K; everything behind the tiles is written too."""
+         last: str = "") -> list[mmalab.Finding]:
+    """64 x `n` sums of `steps` products of 16 of K; everything behind the tiles is written too.
+
+    `last` makes the B of one more.
+    """
     loads = [(map_, at, 1024 + offset) for map_, at, offset in tile_a]
     loads += [(map_, at, 40960 + offset) for map_, at, offset in tile_b]
     body = ("mov.b32 %r10, 0; shl.b32 %r11, %t, 4; add.u32 %r11, %r11, %s;\n"
@@ -130,8 +133,9 @@ def sums(*, a: tuple[int, int, int] = K_MAJOR, b: tuple[int, int, int] = K_MAJOR
             form=f"{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes")
     body += wait(0, 0) + moved + FENCE
     d = "{" + ", ".join(f"%f{at}" for at in range(n // 2)) + "}"
-    for step in range(steps):
-        body += (_named("%rd0", 1024, a, swizzle, step) + _named("%rd1", 40960, b, swizzle, step)
+    for step in range(steps + bool(last)):
+        body += (_named("%rd0", 1024, a, swizzle, step)
+                 + (last if step == steps else _named("%rd1", 40960, b, swizzle, step))
                  + f"setp.ne.u32 %p30, {step}, 0;\nwgmma.mma_async.sync.aligned.m64n{n}k16.f32.bf16"
                  f".bf16 {d}, %rd0, %rd1, %p30, 1, 1, {first if first and not step else majors};\n"
                  + between)
@@ -150,7 +154,6 @@ RIGHT: dict[str, dict[str, Any]] = {
     "64-byte swizzle": {"a": (16, 512, 32), "b": (16, 512, 32), "steps": 2, "swizzle": "64B",
                         "tile_a": HALF, "tile_b": HALF},
     "no swizzle": {"a": PLAIN, "b": PLAIN, "swizzle": "none", "tile_a": CHUNKS, "tile_b": CHUNKS},
-    "one tile against both halves of the other": {"b": (16, 1024, 0)},
 }
 #: What is wrong, what is said, and the right twin.
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -160,6 +163,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "+32 for +2 in a taller box": ({"a": (16, 1024, 512), "tile_a": TALL},
                                    "other rows for the same sums", "rows of a taller box"),
     "+4 for +2": ({"b": (16, 1024, 64), "steps": 2}, "goes on by 2 of what", "K-major"),
+    "+3 for +2": ({"b": (16, 1024, 48), "steps": 2}, "goes on by 3/2 of", "K-major"),
     "+1 for +2": ({"a": (16, 1024, 16), "b": (16, 1024, 16)}, "goes on by 1/2 of", "K-major"),
     "N-major read as K-major": ({"b": MN_MAJOR}, "to (row 16, byte 0)", "N-major"),
     "M-major read as K-major": ({"a": MN_MAJOR}, "to (row 16, byte 0)", "both MN-major"),
@@ -207,6 +211,21 @@ def test_operands_that_lie_otherwise(name: str) -> None:
     assert any(said in f.message and "Repair: " in f.message for f in found), found
     assert twin in RIGHT
     assert wrong != RIGHT[twin]
+
+
+def test_a_last_step_that_goes_back_by_half() -> None:
+    """The fourth product begins in the middle of the second: + 3 in the field where + 6 belongs."""
+    again = _named("%rd1", 40960 + 48, K_MAJOR, "128B", 0)
+    found = sums(steps=3, between="", last=again)
+    assert [(f.code, f.severity) for f in found] == [("descriptor-mismatch", "warning")]
+    assert "goes on by -1/2 of what a product takes of K" in found[0].message
+
+
+def test_one_tile_against_several_parts_of_the_other() -> None:
+    """Perhaps high and low halves of numbers; perhaps a step that is missing: a note."""
+    found = sums(b=(16, 1024, 0))
+    assert {(f.code, f.severity) for f in found} == {("descriptor-mismatch", "note")}
+    assert "goes on by 1 of what a product takes of K, the other operand by 0" in found[0].message
 
 
 def test_the_repair_is_the_step() -> None:

@@ -74,6 +74,17 @@ def test_what_only_works_by_luck_is_a_warning(body: str, code: str) -> None:
     assert [(f.code, f.severity) for f in run(body, words()).findings] == [(code, "warning")]
 
 
+@pytest.mark.parametrize("access", ["ld.global.b32 %r2, [%rd3]", "st.global.b32 [%rd3], %t",
+                                    "st.global.v4.b32 [%rd3], {%t, %t, %t, %t}"])
+@pytest.mark.parametrize("grid", [1, 4])
+def test_accesses_behind_a_buffer(access: str, grid: int) -> None:
+    """Also of several clusters that are compared with each other."""
+    body = ("mov.u32 %r3, %ctaid.x; mad.lo.u32 %r3, %r3, 64, 4096; mad.lo.u32 %r3, %t, 16, %r3;\n"
+            "mul.wide.u32 %rd3, %r3, 1; add.u64 %rd3, %rd3, %g1;\n" + init(1) + START + access
+            + ";\n")
+    assert {f.code for f in run(body, words(), grid=grid).findings} == {"out-of-bounds"}
+
+
 def test_a_matrix_wants_a_whole_warp() -> None:
     """The lanes that a block of 48 threads does not have would hold a part of it."""
     body = ("mov.f32 %f0, 0f00000000; mov.b32 %r1, 0;\nmma.sync.aligned.m16n8k8.row.col.f32.f16.f16"

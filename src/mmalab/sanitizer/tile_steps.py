@@ -16,12 +16,13 @@ one product                                 one operand leaves out parts of K, t
 one product                                 begins inside a box, leaves it before its end of rows or
                                             of K, and what lies there is not what comes next
 the next product of one sum (no fence       rows move where K should; A and B go on by different
-between, both in the same box)              parts of K; K goes on by less than a product's depth;
+between, both in the same box)              parts of K (a note where one goes back or stays); K goes
+                                            on by no whole number of products' depths;
                                             what was K is rows now
 ==========================================  ======================================================
 
-All are warnings. Sums over shifted rows of one box (a convolution by descriptors) would be told
-too: nobody is known to write them. An operand and its steps that are consistently those of the
+All are warnings but that. Sums over shifted rows of one box (a convolution by descriptors) would be
+told too: nobody is known to write them. An operand and its steps that are consistently those of the
 other major multiply the transposed tile, which only the numbers tell.
 """
 
@@ -34,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.emulator.events import Async, Span, Tile, Wgmma
+from mmalab.findings import Severity
 from mmalab.sanitizer.boxes import Box, Boxes
 from mmalab.sanitizer.shadow import Page
 from mmalab.sanitizer.sweep import Sweeps
@@ -207,18 +209,19 @@ class StepRule:
             if old is None or new is None or old.box is not new.box:
                 continue
             part = self._part(old, new)
-            wrong = self._turned(old, new) or (
-                "" if part is not None and not 0 < part < 1 else self._wrong(old, new, part))
+            wrong = self._turned(old, new) or self._wrong(old, new, part)
             if wrong:
                 told |= self._report(event, new, page, "step", wrong, new.advice)
-            elif part is not None and part > 0:
+            elif part is not None:
                 known.append((part, new))
         known.sort(key=lambda one: one[0])
         if len(known) == 2 and known[0][0] != known[1][0]:
             (less, _), (more, further) = known
-            told |= self._report(event, further, page, "apart",
-                                 f"goes on by {more} of what a product takes of K, the other "
-                                 f"operand by {less}", further.advice)
+            told |= self._report(
+                event, further, page, "apart",
+                f"goes on by {more} of what a product takes of K, the other operand by {less}",
+                further.advice if less > 0 else f"{further.advice}; none where one part of an "
+                "operand is meant for several of the other", "warning" if less > 0 else "note")
         return told
 
     @staticmethod
@@ -246,7 +249,9 @@ class StepRule:
     def _wrong(self, old: _Place, new: _Place, part: Fraction | None) -> str:
         """What is wrong with a step in a box, if something is."""
         if part is not None:
-            return (f"goes on by {part} of what a product takes of K: the rest is multiplied twice")
+            return "" if part.denominator == 1 else (
+                f"goes on by {part} of what a product takes of K: parts of it are multiplied "
+                "twice, or not at all")
         moved = {d for d, (one, other) in enumerate(zip(old.at, new.at, strict=True))
                  if one != other}
         if not moved & new.reading.rows:
@@ -258,13 +263,13 @@ class StepRule:
     # -- words -----------------------------------------------------------------------------------
 
     def _report(self, event: Wgmma, place: _Place, page: Page, kind: str, what: str,
-                repair: str) -> bool:
+                repair: str, severity: Severity = "warning") -> bool:
         """Report it, if the box is there still; whether it is."""
         if not self._still_there(place, page):
             return False
         world, box = self._world, place.box
         world.report(
-            "descriptor-mismatch", "warning",
+            "descriptor-mismatch", severity,
             f"{world.named(event.site)}: an operand {what}. Repair: {repair}",
             cta=event.cta, warp=event.warp, site=event.site, cause=box.site, key=(kind,),
             witness={"box": list(box.counts), "at": list(place.at),

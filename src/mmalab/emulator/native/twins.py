@@ -88,6 +88,8 @@ class OwnerCells:
         at = np.minimum(first[:, None] + np.arange(count), last[:, None]).reshape(-1)
         by = np.repeat(touched.by[chosen], count)
         pairs = cells.view(np.uint32).reshape(-1, 2)
+        if len(at) and int(at.max()) >= len(pairs):
+            return False  # behind the buffer: nobody's, and told by who executed it
         if touched.write:
             alone = _own(pairs[at, 0], by) & _own(pairs[at, 1], by)
             pairs[at, 0] = by
