@@ -32,6 +32,7 @@ from mmalab import formats
 from mmalab.errors import UsageError
 from mmalab.layouts import Swizzle
 from mmalab.layouts.banks import BANK_BYTES, BANKS, lanes_together, wavefronts
+from mmalab.plan.asked import asked
 
 #: Accesses and bytes of one question: more than any SM has.
 _LANES, _BYTES = 1 << 16, 1 << 30
@@ -132,6 +133,7 @@ def _groups(size: int) -> int:
     return BANKS * BANK_BYTES // max(size, BANK_BYTES)
 
 
+@asked
 def ldmatrix(
     rows: int,
     pitch: int,
@@ -184,6 +186,9 @@ def byte_swizzle(swizzle: Swizzle, dtype: str | formats.Format | None, size: int
 
     Raises UsageError if the swizzle moves parts of `size` bytes apart.
     """
+    if not isinstance(swizzle, Swizzle):
+        raise UsageError(f"swizzle {swizzle!r}", "is none", legal="Swizzle(2, 3, 3)",
+                         where="mmalab.plan.banks")
     swizzle = swizzle if dtype is None else swizzle.recast(formats.get(dtype).bits, 8)
     if swizzle.bits and 1 << swizzle.base < size:
         raise UsageError(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from mmalab import formats
 from mmalab.errors import UsageError
+from mmalab.plan.asked import asked
 
 __all__ = ["BLOCK_FORMATS", "BlockFormat", "block_format", "name_of"]
 
@@ -78,6 +79,7 @@ _ALIASES = {
 }
 
 
+@asked
 def block_format(name: str) -> BlockFormat:
     """The format called `name`: mxfp8, mxfp6, mxfp4, nvfp4, fp8, bf16 ..., or an element type
     (``e4m3``, ``float8_e5m2``), which means that type without block scales.

@@ -26,6 +26,7 @@ from mmalab import formats
 from mmalab.errors import UsageError
 from mmalab.isa.tensor_memory import kind_of, scale_columns
 from mmalab.plan.aligned import aligned
+from mmalab.plan.asked import asked
 from mmalab.plan.block_format_table import BLOCK_FORMATS, BlockFormat, block_format, name_of
 from mmalab.plan.quantise import DataError, data_error, quantise
 from mmalab.plan.scale_orders import (
@@ -119,6 +120,7 @@ class FormatPlan:
         return {**asdict(self), "bytes": self.bytes}
 
 
+@asked
 def format_plan(name: str, *, rows: int, cols: int, data: ArrayLike | None = None,
                 policy: str = "rceil", targets: Sequence[str] = ()) -> FormatPlan:
     """Sizes, instructions, chips and (with `data`, any shape, blocks along the last axis) errors.

@@ -299,7 +299,7 @@ def chip(name: str | Chip) -> Chip:
     """
     if isinstance(name, Chip):
         return name
-    plain = _plain(name)
+    plain = _plain(name) if isinstance(name, str) else ""
     for row in CHIPS.values():
         if plain in (_plain(row.name), _plain(row.name).removeprefix("rtx")):
             return row

@@ -26,6 +26,7 @@ from mmalab import isa
 from mmalab.errors import UsageError
 from mmalab.isa.tensor_memory import legal_sizes
 from mmalab.plan.aligned import aligned, bar
+from mmalab.plan.asked import asked
 from mmalab.plan.chips import chip, chip_of
 from mmalab.plan.roofline import Roofline, crossover, knee, roofline
 
@@ -237,6 +238,7 @@ class Decode:
         return found
 
 
+@asked
 def decode(rows: int, *, target: str, n: int | None = None, k: int | None = None,
            weights: str = "bf16", speculative: int = 1, on: str | None = None) -> Decode:
     """One decode step of `rows` sequences with `speculative` tokens each, on a target's chip.

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from mmalab import formats
 from mmalab.errors import UsageError
 from mmalab.layouts import TMA_SWIZZLES, Swizzle
+from mmalab.plan.asked import asked
 from mmalab.plan.shared_tile import check_tile
 
 __all__ = ["Atoms", "Misread", "atoms", "misread"]
@@ -111,6 +112,7 @@ class Misread:
                 "rows_right": self.rows_right, "period": self.period, "got": self.got.tolist()}
 
 
+@asked
 def misread(
     rows: int, cols: int, dtype: str | formats.Format, *, written: str, read: str, base: int = 0,
     relative: bool = False, step: int = 0,

@@ -31,6 +31,7 @@ from mmalab import isa
 from mmalab.errors import UsageError
 from mmalab.isa.targets import TARGETS, Limits
 from mmalab.plan.aligned import aligned, bar
+from mmalab.plan.asked import asked
 from mmalab.plan.misfit import Misfit
 from mmalab.plan.tmem import admitted
 
@@ -112,6 +113,7 @@ class Occupancy:
         return self.table()
 
 
+@asked
 def occupancy(*, registers: int, shared: int, threads: int, target: str,
               tmem: int | Sequence[int] = (), barriers: int = 0) -> Occupancy:
     """CTAs that fit on one SM of `target`.

@@ -102,7 +102,11 @@ def data_error(name: str | BlockFormat, data: ArrayLike, *, policy: str = "rceil
         UsageError: as :func:`quantise`.
     """
     fmt = block_format(name) if isinstance(name, str) else name
-    x = np.atleast_1d(np.asarray(data, np.float64))
+    try:
+        x = np.atleast_1d(np.asarray(data, np.float64))
+    except (TypeError, ValueError):
+        raise UsageError(f"data of type {type(data).__name__}", "are no array of numbers",
+                         legal="an array of rows of K", where="mmalab.plan.block_formats") from None
     values, scales, whole = quantise(fmt, x, policy)
     rms = float(np.sqrt(np.mean(x**2))) or 1.0
     limit = formats.get(fmt.element).max_value * scales * (whole or 1.0)

@@ -18,6 +18,7 @@ from typing import Literal
 from mmalab import formats
 from mmalab.errors import UsageError
 from mmalab.isa import Evidence
+from mmalab.plan.asked import asked
 from mmalab.plan.chips import CHIPS, Chip, Published, chip
 
 __all__ = ["FORMULA", "SOURCE", "Identity", "Plausibility", "identities", "peak", "plausible",
@@ -28,6 +29,7 @@ FORMULA = "SMs x operations per SM and clock x clock; sparse figures count zeros
 SOURCE = "data sheets and whitepapers by chip (plan chips NAME)"
 
 
+@asked
 def peak(on: str | Chip, dtype: str, acc: str = "", *, clock: float | None = None,
          sparse: bool = False) -> float:
     """Operations per second: SMs x rate x clock (MHz; the chip's own unless given).
@@ -129,6 +131,7 @@ class Plausibility:
         return self.per_clock / self.rate
 
 
+@asked
 def plausible(tflops: float, dtype: str, on: str | Chip, acc: str = "", *,
               clock: float | None = None, slack: float = 0.03) -> Plausibility:
     """Whether `tflops` (1e12 operations per second, dense) is possible: share of peak <= 1 + slack.

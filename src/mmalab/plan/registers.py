@@ -28,6 +28,7 @@ from mmalab import formats, isa
 from mmalab.errors import UsageError
 from mmalab.isa.entry_registers import FIXED_BY
 from mmalab.plan.aligned import aligned
+from mmalab.plan.asked import asked
 from mmalab.plan.misfit import Misfit
 
 __all__ = ["FORMULA", "SOURCE", "Accumulators", "Drain", "RegisterSplit", "accumulators", "drain",
@@ -79,6 +80,7 @@ class Accumulators:
         return f"{head}\n{self.misfit}" if self.misfit else head
 
 
+@asked
 def accumulators(m: int, n: int, *, threads: int = _WARPGROUP, count: int = 1, dtype: str = "f32"
                  ) -> Accumulators:
     """`count` accumulators of M x N over `threads` threads: count x M x N x bits / 32 / threads.
@@ -191,6 +193,7 @@ class RegisterSplit:
         return self.table()
 
 
+@asked
 def setmaxnreg_split(groups: Sequence[int], *, launch: int, threads: int = _WARPGROUP,
                      target: str = "sm_90a") -> RegisterSplit:
     """Registers of each warpgroup after ``setmaxnreg``, for a launch with `launch` registers.

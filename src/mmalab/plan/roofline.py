@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from mmalab import formats, isa
 from mmalab.errors import UsageError
+from mmalab.plan.asked import asked
 from mmalab.plan.block_format_table import BlockFormat, block_format
 from mmalab.plan.chips import Chip, chip
 from mmalab.plan.rates import published_peak
@@ -109,6 +110,7 @@ def knee(on: str | Chip, weights: str, *, math: str | None = None) -> float:
     return peak * fmt.bits / 8 / (2 * float(row.bandwidth) * 1e9)
 
 
+@asked
 def roofline(rows: int, n: int, k: int, weights: str, *, on: str | Chip, math: str | None = None,
              activations: str = "bf16", result: str = "bf16") -> Roofline:
     """Seconds by memory and by arithmetic of rows x n x k with weights (n x k) in a block format.

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmalab.errors import UsageError
+from mmalab.plan.asked import asked
 
 __all__ = ["SCALE_ORDERS", "identify_scale_order", "padded_scales", "scale_offset",
            "scale_test_pattern"]
@@ -46,6 +47,7 @@ def padded_scales(rows: int, blocks: int, order: str = "128x4") -> int:
     return -(-rows // height) * height * (-(-blocks // 4) * 4)
 
 
+@asked
 def scale_offset(row: int, block: int, blocks: int, order: str = "128x4", *, rows: int = 0) -> int:
     """Byte offset of the scale of (`row`, `block`) in a tensor with `blocks` scales a row.
 

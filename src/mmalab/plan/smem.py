@@ -34,6 +34,7 @@ from mmalab import isa
 from mmalab.errors import UsageError
 from mmalab.isa.tensor_memory import kind_of
 from mmalab.plan.aligned import aligned
+from mmalab.plan.asked import asked
 from mmalab.plan.block_format_table import BlockFormat, block_format
 from mmalab.plan.misfit import Misfit
 from mmalab.plan.scale_orders import padded_scales
@@ -226,6 +227,7 @@ def max_stages(members: Sequence[Member], target: str) -> int:
     return max(fitting, default=0)
 
 
+@asked
 def stage_plan(m: int, n: int, k: int, dtype: str, *, target: str, stages: int | None = None,
                scales: str | None = None, epilogue: int = 0, cta_group: int = 1, pad: int = 0
                ) -> StagePlan:
@@ -260,6 +262,7 @@ def stage_plan(m: int, n: int, k: int, dtype: str, *, target: str, stages: int |
     )
 
 
+@asked
 def tile_stages(m: int, n: int, k: int, dtype: str, *, target: str, scales: str | None = None,
                 epilogue: int = 0, cta_group: int = 1) -> int:
     """The most stages of M x N x K that fit: :func:`stage_plan` without the rest of the plan.

@@ -32,6 +32,7 @@ from mmalab import formats
 from mmalab.errors import UsageError
 from mmalab.layouts import TMA_SWIZZLES, Swizzle
 from mmalab.layouts.banks import LANES, wavefronts
+from mmalab.plan.asked import asked
 from mmalab.plan.shared_tile import check_tile
 
 __all__ = [
@@ -186,6 +187,7 @@ def row_writes(rows: int, cols: int, bits: int, size: int = 16) -> Access:
     return Access("writes", size, at // chunks, at % chunks * per_chunk)
 
 
+@asked
 def swizzle_search(
     rows: int,
     cols: int,
@@ -217,6 +219,7 @@ def _until_free(arrangements: Iterator[Arrangement]) -> list[Arrangement]:
     return found
 
 
+@asked
 def swizzle_table(
     rows: int,
     cols: int,

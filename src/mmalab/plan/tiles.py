@@ -31,6 +31,7 @@ from typing import Literal
 from mmalab import formats
 from mmalab.errors import UsageError
 from mmalab.isa import Evidence
+from mmalab.plan.asked import asked
 from mmalab.plan.chips import Chip, Figure, chip
 from mmalab.plan.smem import tile_stages
 from mmalab.plan.traffic import SHARED_BYTES_PER_CLOCK
@@ -107,6 +108,7 @@ def fill_per_clock(m: int, n: int, dtype: str, on: str | Chip, *, cluster: tuple
     return (m / along_n + n / along_m) * fmt.bits / 8 * rate / (2 * m * n)
 
 
+@asked
 def search(m: int, n: int, k: int, dtype: str, *, on: str | Chip = "H200",
            cluster: tuple[int, int] = (1, 1)) -> tuple[CtaTile, ...]:
     """Every legal tile for an m x n x k product, the largest share first; of equals the larger

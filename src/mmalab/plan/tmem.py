@@ -30,8 +30,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mmalab.errors import UsageError
-from mmalab.isa.tensor_memory import COLUMNS, legal_sizes
+from mmalab.isa.tensor_memory import COLUMNS, GRANULE, legal_sizes
 from mmalab.plan.aligned import aligned
+from mmalab.plan.asked import asked
 from mmalab.plan.block_format_table import BLOCK_FORMATS
 from mmalab.plan.misfit import Misfit
 from mmalab.plan.packing import Packing, Part, legal_size, pack, separate_columns
@@ -156,6 +157,7 @@ class Ledger:
         }
 
 
+@asked
 def ledger(m: int, n: int, dtype: str | None = None, *, k: int | None = None, stages: int = 1,
            cta_group: int = 1, scales: str | None = None, scale_stages: int = 1,
            sparse: bool = False, ws: bool = False, a_stages: int = 0, epilogue: int = 0,
@@ -232,6 +234,7 @@ def _worded(alternatives: Sequence[Alternative]) -> tuple[str, ...]:
                  for at, item in enumerate(alternatives))
 
 
+@asked
 def admitted(columns: int | Sequence[int], *, capacity: int = COLUMNS) -> int:
     """CTAs that hold these allocations at the same time: 16, 8, 4, 2, 1 for 32 ... 512 columns.
 
@@ -240,6 +243,9 @@ def admitted(columns: int | Sequence[int], *, capacity: int = COLUMNS) -> int:
     Raises:
         UsageError: no legal allocation (a power of two from 32 to `capacity`).
     """
+    if not GRANULE <= capacity <= COLUMNS:
+        raise UsageError(f"a capacity of {capacity} columns", "is none of Tensor Memory",
+                         legal=f"{GRANULE} to {COLUMNS}", where=_ALLOC)
     wanted = (columns,) if isinstance(columns, int) else tuple(columns)
     for size in wanted:
         if legal_size(size) != size or size > capacity:

@@ -31,6 +31,7 @@ from mmalab.errors import UsageError
 from mmalab.isa import Evidence
 from mmalab.isa.tensor_memory import KINDS
 from mmalab.plan.aligned import aligned
+from mmalab.plan.asked import asked
 from mmalab.plan.chips import Chip, chip
 from mmalab.plan.rates import published_peak, register_file_ratio
 
@@ -139,6 +140,7 @@ class Width:
     holds: bool
 
 
+@asked
 def traffic(m: int, n: int, dtype: str, *, on: str | Chip = "B200", k: int | None = None,
             accumulator_bytes: float = 4.0, passes: int = 2, cta_group: int = 1) -> Traffic:
     """The traffic of one M x N tile at the chip's dense peak (published, else SMs x rate x clock).
