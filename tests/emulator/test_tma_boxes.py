@@ -141,3 +141,22 @@ def test_together_and_one_by_one(kind: str, *, beyond: bool, multicast: bool,
         assert lazy == results[0][0]
         assert beyond or results[0][1] == []
     assert beyond or done == [kind != "tf32"] * 4
+
+
+@pytest.mark.parametrize("name", ["destination", "mbarrier"])
+@pytest.mark.parametrize("address", [1 << 63 | 1024, (1 << 64) - (1 << 24) + 1024, 1 << 40 | 1024,
+                                     2 << 24 | 1024, 1024 + 64, 0, (1 << 24) - 128])
+def test_wild_addresses(name: str, address: int) -> None:
+    """Places outside the cluster's shared memory, or misaligned, are told and nothing is moved."""
+    case = Case(7, "bf16", beyond=False)
+    text = case.text(multicast=False).replace("%rd<8>", "%rd<9>")
+    old = f"[%r2+{case.phase}]" if name == "destination" else "[%r3];\nWAIT"
+    assert text.count(old) == 1
+    text = text.replace(old, "[%rd8]" + ";\nWAIT" * (name == "mbarrier"))
+    text = text.replace("READY:", f"READY: mov.u64 %rd8, {address};")
+    out = np.full(CTAS * IMAGE // 4, 0xDEADBEEF, np.uint32)
+    run = emulate(text, [case.map, case.at, out], grid=CTAS, block=64, cluster=2, sanitize=False)
+    assert {f.code for f in run.findings} <= {
+        "out-of-bounds", "misaligned-access", "illegal-value", "mbarrier-uninitialised"}
+    assert run.findings
+    assert (out == 0xDEADBEEF).all()

@@ -79,6 +79,14 @@ WRONG = {
     "a guarded store into the tile": ("", "@%p1 st.shared.u32 [tile], %r0;"),
     "one word of out by two CTAs": (
         "", "@%p1 st.global.u32 [%rd1], %r0;"),
+    "a store behind the buffer": ("", "@%p1 st.global.u32 [%rd6+1000000], %r0;"),
+    "a store to no buffer": ("", "mov.u64 %rd7, -16; @%p1 st.global.u32 [%rd7], %r0;"),
+    "a copy from behind the buffer": (
+        "", ("mov.u32 %r8, 0; @%p1 mov.u32 %r8, 16777216; cvt.u64.u32 %rd7, %r8;"
+             "add.u64 %rd7, %rd3, %rd7;"
+             "@!%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16;"
+             "@!%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+             " [%r2], [%rd7], 16, [%r3];")),
     "a read of what another CTA writes": (
         "", "ld.global.u32 %r7, [%rd4+256]; st.global.u32 [%rd6+4096], %r7;"),
     "a copy of what another CTA writes": (

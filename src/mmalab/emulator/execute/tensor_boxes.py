@@ -145,6 +145,7 @@ class _Places:
         else:
             self.lane, rank = np.arange(len(cta)), tile >> RANK_SHIFT
             self.legal = bool(((rank < size) & (rank == barrier >> RANK_SHIFT)).all())
+        self.legal &= bool((tile >= 0).all() and (barrier >= 0).all())
         first = (cta[self.lane] // size * size + rank) * space.shared_stride
         self.offsets, objects = tile[self.lane] & _OFFSET, barrier[self.lane] & _OFFSET
         self.tiles, self.barriers = first + self.offsets, first + objects
