@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from mmalab.bench import Plan, Problem, Row, measure
+from mmalab.bench import Plan, Problem, Row, causes, measure
 from mmalab.bench.arena import arena
 from mmalab.bench.bed import bed
+from mmalab.bench.causes import Case, build
 from mmalab.bench.scales import PLAIN
 from mmalab.bench.subject import KernelSubject
 from mmalab.bench.verify import verify
@@ -88,3 +89,25 @@ def test_what_nobody_writes_is_found() -> None:
         check = verify(operands, half, seed=2)
         assert check.unwritten == 256 * 128
         assert "never written" in check.problem
+
+
+@pytest.mark.parametrize("case", [
+    Case("sm80_mma.gemm", 1024, 1024, 1024, {"copy": "tma", "stages": 4}),
+    Case("sm80_mma.gemm", 1024, 1024, 1024, {"copy": "tma", "stages": 4, "store": "ring",
+                                             "waves": "even", "sms": 24}),
+    Case("sm90_wgmma.gemm", 1024, 1024, 1024, {"tile": (128, 256), "cluster": (2, 1)}),
+], ids=["mma", "mma even ring", "wgmma"])
+def test_what_limits_a_kernel(case: Case) -> None:
+    """Every variant ends, the kernel whose clocks are read gives the same bits, in about the same
+    time, and has seen every slice of the blocks that it was asked about."""
+    if (chip := open_gpu(0).chip) != "sm_90":
+        pytest.skip(f"TMA's kernels are Hopper's, this is {chip}")
+    (built,) = build([case], chip)
+    found = causes.measure(built, rounds=1)
+    assert "problem" not in found, found["problem"]
+    assert all(row["tflops"] > 0 for row in found["rows"])
+    trace = found["trace"]
+    assert trace["lost"] == 0
+    assert trace["begins_ns"]["count"] == trace["leaves_ns"]["count"] == trace["warps"]
+    assert trace["slice"]["median"] >= trace["slice_of_products"] / 2
+    assert 0.5 < trace["over_plain"]["median"] < 2
