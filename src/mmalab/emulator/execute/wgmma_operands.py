@@ -77,9 +77,13 @@ class SharedOperand:
         return self.chunks // _CHUNK
 
     @cached_property
+    def _distinct(self) -> NDArray[np.int64]:
+        return np.unique(self._cells)
+
+    @cached_property
     def runs(self) -> tuple[NDArray[np.int64], int]:
         """The bytes as runs of one length: where they start, and the length."""
-        cells = np.unique(self._cells)
+        cells = self._distinct
         ends = np.nonzero(np.diff(cells) != 1)[0] + 1
         lengths = np.diff(np.concatenate(([0], ends, [len(cells)])))
         step = int(np.gcd.reduce(lengths))
@@ -117,12 +121,12 @@ class SharedOperand:
 
     def unwritten(self, written: NDArray[np.bool_], base: int) -> int | None:
         """The first byte that nobody wrote, as an offset from `base`."""
-        cells = written.view(np.uint8).view(np.complex128)[np.unique(self._cells) + base // _CHUNK]
-        missing = np.nonzero(cells.view(np.uint8) == 0)[0]
-        if not len(missing):
+        cells = written.view(np.uint8).view(np.complex128)[self._distinct + base // _CHUNK]
+        bytes_ = cells.view(np.bool_)
+        if bytes_.all():
             return None
-        cell, inside = divmod(int(missing[0]), _CHUNK)
-        return int(np.unique(self._cells)[cell]) * _CHUNK + inside
+        cell, inside = divmod(int(bytes_.argmin()), _CHUNK)
+        return int(self._distinct[cell]) * _CHUNK + inside
 
 
 @lru_cache(maxsize=1024)
