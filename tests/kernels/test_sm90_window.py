@@ -24,11 +24,11 @@ def streamed(m: int, n: int, k: int, dtype: str = "bf16", **plan: Any) -> Any:
 
 @pytest.mark.parametrize(("sizes", "choices"), [
     ((136, 64, 100), {"sms": 1}),                                       # one step of two tiles
-    ((264, 512, 100), {"sms": 2, "band": 128}),                         # eight blocks, five places
-    ((400, 330, 100), {"sms": 2, "band": 256, "store": "direct"}),      # a band of one row, edges
-    ((264, 512, 98), {"tile": (256, 64), "cluster": (1, 2), "sms": 4}),  # four phases
-    ((264, 320, 100), {"cluster": (2, 1), "sms": 4, "band": 256}),      # B by multicast
-    ((264, 384, 127), {"tile": (256, 96), "sms": 2, "band": 256}),      # half words
+    ((136, 384, 100), {"sms": 2, "band": 128}),                         # six blocks, five places
+    ((264, 170, 100), {"sms": 2, "band": 256, "store": "direct"}),      # a band of one row, edges
+    ((264, 256, 98), {"tile": (256, 64), "cluster": (1, 2), "sms": 4}),  # four phases
+    ((264, 128, 100), {"cluster": (2, 1), "sms": 4, "band": 256}),      # B by multicast
+    ((264, 192, 127), {"tile": (256, 96), "sms": 2, "band": 256}),      # half words
     ((136, 64, 57), {"tile": (128, 32), "sms": 1}),                     # less than a slice
     ((136, 160, 138), {"dtype": "s8", "tile": (128, 32), "sms": 3}),
     ((136, 96, 35), {"dtype": "tf32", "sms": 1}),
@@ -53,13 +53,13 @@ def test_the_window_holds_a_part_of_b():
 @pytest.mark.parametrize("schedule", ["lazy", 5])
 def test_no_schedule_changes_the_result(schedule):
     """Copies, TMA, loads and products may each be as late as they can."""
-    kernel = streamed(264, 512, 127, tile=(256, 64), cluster=(1, 2), sms=4, store="direct")
+    kernel = streamed(264, 256, 127, tile=(256, 64), cluster=(1, 2), sms=4, store="direct")
     assert multiplied(kernel, schedule=schedule).findings == []
 
 
 def test_counters_are_zero_again():
     """One set serves launch after launch, over the same window."""
-    kernel = streamed(264, 512, 100, sms=2, band=128)
+    kernel = streamed(136, 384, 100, sms=2, band=128)
     args = arguments(kernel)
     values = kernel.values(args)
     again = replace(kernel, prepare=lambda _: values)
@@ -85,7 +85,7 @@ def test_waiting_for_others_costs_the_emulator_little():
 ])
 def test_every_part_of_the_handing_over_is_needed(old, new, codes):
     """Without a fence, an acquire or a release the sanitizer says what is missing."""
-    assert codes <= found_in(streamed(264, 512, 100, sms=2, band=128), old, new)
+    assert codes <= found_in(streamed(136, 384, 100, sms=2, band=128), old, new)
 
 
 def test_ctas_that_wait_for_each_other_must_all_be_there():

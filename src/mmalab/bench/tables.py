@@ -42,7 +42,9 @@ _LENT_WORDS: tuple[dict[str, Any], ...] = tuple(
 #: The same where sums are promoted.
 _HALVES = ({"tile": (128, 256), "stages": 4, "cluster": (2, 1), "part": 128, **_LINE},
            {"tile": (128, 192), "stages": 5, "cluster": (2, 1), "part": 96, "parts": 2, **_LINE},
-           {"tile": (128, 192), "stages": 5, "cluster": (2, 1), **_LINE})
+           {"tile": (128, 192), "stages": 5, "cluster": (2, 1), **_LINE},
+           {"tile": (128, 256), "stages": 4, "cluster": (2, 1), "part": 128, "store": "ring",
+            **_LINE})
 #: The same where blocks of 128 values have scales.
 _BLOCKS = ({"tile": (128, 128), "stages": 6, "cluster": (2, 1), **_LINE},
            {"tile": (256, 128), "stages": 4, "cluster": (1, 2), **_LINE},

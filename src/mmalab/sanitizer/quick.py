@@ -168,7 +168,7 @@ class _Watch:
         if work <= _WHOLE or not self.suspects:
             return None
         count = max(1, _SOME * self.ctas // work)
-        return self.suspects[:count]
+        return None if count >= self.ctas else self.suspects[:count]
 
 
 def _clean(kernel: Kernel | Module | str, args: Sequence[Any], launch: dict[str, Any],

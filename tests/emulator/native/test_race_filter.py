@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from emulation import kernel_text
@@ -101,3 +103,13 @@ def test_what_the_exact_model_finds_is_never_called_clean(batch):
             assert _serious(run) == truth
     print(f"{found} of 25 have findings, {doubted} were doubted")
     assert found < doubted + 1
+
+
+@pytest.mark.parametrize(("instructions", "ctas"), [
+    (499_999, None), (700_000, None), (1_200_000, [0]), (50_000_000, [0]),
+])
+def test_a_closer_look_that_takes_in_all_ctas_is_the_whole_run(instructions, ctas):
+    """Two suspect CTAs of two: both under the exact model are no part of the run, but all of it."""
+    watch = _Watch(suspects=[0, 1], ctas=2)
+    first = SimpleNamespace(counters={"instructions": instructions})
+    assert watch.closer_look(first) == ctas

@@ -39,6 +39,8 @@ _FUEL = 200_000
 #: Turns of warps that a call of run_cta has fuel for, and a turn's fuel while nothing moves, and
 #: at the least while others need Python.
 _TURNS, _SHORT, _SHORTEST = 4, 1024, 64
+#: How much longer a turn is than the one before, where something moves without Python.
+_LONGER = 4
 #: Turns after which every group of lanes of a warp had its own.
 _ROTATION = 34
 _STOPS_TO_YIELD = 16
@@ -321,7 +323,8 @@ class ThreadedScheduler(Interpreter):
         self._calm = 0 if moved else self._calm + 1
         # Where nothing moves the machine looks at the waits: it parks, and finds deadlocks.
         self._words[:, Context.PATIENT] = moved
-        self._slice = max(1, min(self.fuel // _TURNS, _SHORT if self._calm else self.fuel))
+        longer = _SHORT if self._calm else _LONGER * self._slice
+        self._slice = max(1, min(self.fuel // _TURNS, longer))
         if self._calm % _ROTATION != _ROTATION - 1 or not self._idle.repeats(machine):
             return False
         machine.deadlock = explain_deadlock(machine, spinning=True)
