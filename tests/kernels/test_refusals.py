@@ -42,6 +42,8 @@ MAKING = {
         "  legal: (64, 256), (128, 128), (128, 256), (256, 64), (256, 128)", GEMM]),
     "span": (lambda: gemm(8, 8, 8, span=96), [
         "span=96: bytes of a line in a slice", "  legal: 64, 128", GEMM]),
+    "beyond coordinates": (lambda: gemm(1 << 70, 8, 8), [
+        "m=1180591620717411303424: coordinates have 31 bits", "  legal: 2147483640", LADDER]),
     "band": (lambda: gemm(8, 8, 8, tile=(256, 128), band=0), [
         "band=0: is no number of rows or SMs", "  legal: 1 or more", GEMM]),
     "way in": (lambda: gemm(8, 8, 8, copy="dma"), [

@@ -116,5 +116,5 @@ def ldmatrix_lanes(origins: Sequence[Origin], lines: int) -> Layout:
     (l0, b0), (l1, b1), (l2, b2), (l3, b3) = origins
     if (l0, b0) != (0, 0) or (l3, b3) != (l1 + l2, b1 + b2):
         raise UsageError(f"matrices at {list(origins)}", "are not a 2 x 2 arrangement from (0, 0)",
-                         where=LDMATRIX)
+                         legal=f"{(l1 + l2, b1 + b2)} for the last one", where=LDMATRIX)
     return Layout((8, 2, 2), (1, l1 + lines * b1, l2 + lines * b2))

@@ -38,7 +38,7 @@ def full_unit(unit: str, family: str) -> str:
                          legal=having, where="mmalab.numerics.units()")
     if rest and numerics.unit(unit) is not numerics.unit(f"{chip}.{family}"):
         raise UsageError(f"unit {unit!r}", "is not what this kernel runs on",
-                         legal=f"{chip}.{family}")
+                         legal=f"{chip}.{family}", where="mmalab.numerics.units()")
     return f"{chip}.{family}"
 
 

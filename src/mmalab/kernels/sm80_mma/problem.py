@@ -52,6 +52,9 @@ def check_sizes(multiple: int = MULTIPLE, **sizes: int) -> None:
             above = below + multiple if size > below else below
             raise UsageError(f"{name}={size}", f"is no positive multiple of {multiple}",
                              legal=[str(size) for size in sorted({below, above})], where=_WHERE)
+        if size >= _MOST:
+            raise UsageError(f"{name}={size}", "coordinates have 31 bits",
+                             legal=str((_MOST - 1) // multiple * multiple), where=_WHERE)
 
 
 def matrix_params(m: int, n: int, k: int, row: Recipe) -> tuple[Param, ...]:
