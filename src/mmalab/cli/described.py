@@ -16,10 +16,10 @@ from mmalab.cli.output import table
 
 __all__ = ["described", "in_lines", "in_short", "notice"]
 
-#: Operations a second that emulation does, with the sanitizer and without: seen on two cores, where
-#: others were at work (512^3 to 1024^3). It tells seconds from minutes.
+#: Operations a second that emulation does, with the sanitizer and without: a third of what was seen
+#: on two quiet cores (512^3 to 2048^3). It tells seconds from minutes.
 _RATES: Mapping[str, tuple[float, float]] = MappingProxyType({
-    "mma": (5e8, 8e8), "tma": (4e7, 5e8), "moved": (1.6e7, 4e8)})
+    "mma": (3e9, 1e10), "tma": (1e9, 2e9), "moved": (5e7, 2e9)})
 #: Seconds that any run takes.
 _START = 0.5
 #: Seconds from which one is told beforehand.
