@@ -39,18 +39,18 @@ copy: the same thread's program order, or `bar.sync` for the others. `fence.prox
 does no harm and is customary. Other CTAs of the cluster, and copies that signal their mbarriers,
 need the initialisation at cluster scope: `fence.mbarrier_init.release.cluster` before a cluster
 barrier (which may be relaxed then), or a releasing cluster barrier.""",
-    "missing-grid-wait": """Told by `check`. One launch cannot show what the kernel ahead on the stream
-writes, so nothing is proved: a kernel that a Kernel value launches programmatically and that never
+    "missing-grid-wait": """Told by `check`. One launch cannot show what the kernel ahead on the
+stream writes, so nothing is proved: a kernel that a Kernel value launches programmatically and that never
 waits, and writes that a path reaches before `griddepcontrol.wait`, are warnings; reads ahead of the
 wait are a note, since weights may be read ahead, and so is a kernel that lets its dependents go and
 does not wait itself. Where a thread may know of another's wait (a barrier behind it, an mbarrier's
 phase, an acquire) nothing is said.""",
     "descriptor-mismatch": """A warning, because the hardware reads such an operand as it is told:
 8 rows of A may be meant for all 64. Where N is 8, nothing reads the stride between groups of 8
-rows. Operands are also compared with the box that a tensor copy wrote: K and rows go along different
-dimensions of it, and the next product of a sum goes on along K, by as much in A as in B. A tile that
-strides, steps and major consistently take for its transpose is a legal product of the other matrix:
-only the numbers tell.""",
+rows. Operands are also compared with the box that a tensor copy wrote: K and rows go along
+different dimensions of it, and the next product of a sum goes on along K, by as much in A as in B.
+A tile that strides, steps and major consistently take for its transpose is a legal product of the
+other matrix: only the numbers tell.""",
 }
 
 
