@@ -40,11 +40,11 @@ does no harm and is customary. Other CTAs of the cluster, and copies that signal
 need the initialisation at cluster scope: `fence.mbarrier_init.release.cluster` before a cluster
 barrier (which may be relaxed then), or a releasing cluster barrier.""",
     "missing-grid-wait": """Told by `check`. One launch cannot show what the kernel ahead on the
-stream writes, so nothing is proved: a kernel that a Kernel value launches programmatically and that never
-waits, and writes that a path reaches before `griddepcontrol.wait`, are warnings; reads ahead of the
-wait are a note, since weights may be read ahead, and so is a kernel that lets its dependents go and
-does not wait itself. Where a thread may know of another's wait (a barrier behind it, an mbarrier's
-phase, an acquire) nothing is said.""",
+stream writes, so nothing is proved: a kernel that a Kernel value launches programmatically and that
+never waits, and writes that a path reaches before `griddepcontrol.wait`, are warnings; reads ahead
+of the wait are a note, since weights may be read ahead, and so is a kernel that lets its dependents
+go and does not wait itself. Where a thread may know of another's wait (a barrier behind it, an
+mbarrier's phase, an acquire) nothing is said.""",
     "descriptor-mismatch": """A warning, because the hardware reads such an operand as it is told:
 8 rows of A may be meant for all 64. Where N is 8, nothing reads the stride between groups of 8
 rows. Operands are also compared with the box that a tensor copy wrote: K and rows go along
