@@ -130,7 +130,7 @@ class Window:
     def clear(self) -> None:
         """At the end of all CTAs, by one warp: what counts begins at zero again."""
         b, grid = self.b, self.problem.grid[0]
-        b.emit("bar.sync", 0)
+        b.emit("barrier.sync", 0)  # lanes of the warp that fills come one by one
         with b.when(b.setp("lt", "u32", self.thread, 32)):
             before = b.mov("u32", 0)
             with b.guard(b.setp("eq", "u32", self.thread, 0)):
