@@ -74,6 +74,10 @@ MAKING = {
                                               stages=2), [
         "store='ring', tile (128, 256), 2 stages, n=64: all of C has room beside the ring",
         "  legal: 3 stages or more, or store='direct'", LADDER]),
+    "ring of short lines": (lambda: gemm(8, 64, 8, tile=(256, 128), warp_tile=(64, 32), copy="tma",
+                                         span=64, store="ring"), [
+        ("store='ring', tile (256, 128), 3 stages, n=64: a stage of 24576 bytes holds no panel of "
+         "each warp"), "  legal: span=128, warp_tile=(64, 64) or store='direct'", LADDER]),
     "TMA's stages": (lambda: gemm(8, 8, 8, copy="tma", stages=5), [
         "stages=5: a swizzled stage takes 49152 bytes, a block at most 231424",
         "  legal: 2 to 4", GEMM]),

@@ -163,6 +163,9 @@ REFUSED = {
                     "96 columns in 4 parts"),
     "staged columns": (lambda: gemm(256, 260, 256, plan=Plan(store="staged", stages=3)),
                        "n=260: rows of C in a tensor map"),
+    "staged eights": (lambda: gemm(256, 88, 250, plan=Plan((128, 88), 4, store="ring")),
+                      ("store 'ring', 88 columns of the tile: C leaves .* 16 columns at a time"
+                       "\n  legal: 80, 96, store='direct'")),
     "odd bytes": (lambda: gemm(256, 256, 255, "e4m3", plan=Plan(store="direct")),
                   "k=255: rows of odd bytes"),
     "gathered cluster": (lambda: gemm(256, 256, 252, plan=Plan(cluster=(2, 1), store="direct")),

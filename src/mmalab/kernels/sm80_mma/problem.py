@@ -120,6 +120,10 @@ class Problem:
             raise UsageError(given, f"TMA stores {deal} columns at a time",
                              legal=f"copy='tma' and n a multiple of {deal}, or store='direct'",
                              where=_WHERE)
+        if self.panels_in_stage == 0:
+            raise UsageError(given, f"a stage of {self.tile.stage_bytes} bytes holds no panel of "
+                             "each warp", legal="span=128, warp_tile=(64, 64) or store='direct'",
+                             where=_WHERE)
         if self.lent == 0:
             raise UsageError(given, "all of C has room beside the ring",
                              legal=f"{self.tile.stages + 1} stages or more, or store='direct'",

@@ -50,6 +50,7 @@ def check(p: Problem) -> None:
                          legal=f"up to {_MOST}", where=_WHERE)
     p.recipe.check_out(p.out)
     p.recipe.form(p.plan.tile[1])
+    _check_panels(p)
     _check_rows(p)
     _check_strides(p)
     _check_store(p)
@@ -57,6 +58,16 @@ def check(p: Problem) -> None:
     _check_experts(p)
     _check_registers(p)
     p.plan.check_shared(p.out_bytes)
+
+
+def _check_panels(p: Problem) -> None:
+    """Whether C leaves in whole boxes, which its part of shared memory is counted in."""
+    columns = p.plan.tile[1]
+    if p.plan.store in ("staged", "ring") and columns % 16:
+        raise UsageError(f"store {p.plan.store!r}, {columns} columns of the tile",
+                         "C leaves through shared memory 16 columns at a time",
+                         legal=[*(str(n) for n in (columns - 8, columns + 8) if n),
+                                "store='direct'"], where=_WHERE)
 
 
 def _check_rows(p: Problem) -> None:
@@ -187,9 +198,9 @@ def _check_store(p: Problem) -> None:
                                  where=_WHERE)
     if plan.store in ("staged", "ring"):
         step = 16 // p.out_bytes
-        if p.n % step or plan.tile[1] % 16:
+        if p.n % step:
             raise UsageError(f"n={p.n}", "rows of C in a tensor map are a multiple of 16 "
-                             "bytes, and columns leave 16 at a time", legal="store='direct'",
+                             "bytes", legal=f"a multiple of {step}, or store='direct'",
                              where=_WHERE)
     if plan.store == "ring":
         _check_lent(p)
