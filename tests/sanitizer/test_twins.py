@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -22,6 +23,7 @@ from mmalab.emulator.native import twins
 from mmalab.emulator.program import Program
 from mmalab.emulator.state import LaunchShape
 from mmalab.emulator.variance import varying_sites
+from mmalab.sanitizer import quick
 from mmalab.sanitizer import run as exact
 from mmalab.sanitizer.model import HappensBefore
 
@@ -103,6 +105,10 @@ WRONG = {
     "bytes that one CTA announces too many": (
         "", ("mov.u32 %r8, 0; @%p1 mov.u32 %r8, 16;"
              "@!%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], %r8;")),
+    "a register that one CTA does not set": (
+        "", "@!%p1 mov.u32 %r15, 3; st.global.u32 [%rd6], %r15;"),
+    "a register without a value that one CTA reads": (
+        "", "@%p1 add.u32 %r16, %r15, 1; setp.eq.u32 %p3, %r1, 99; @%p3 mov.u32 %r15, 3;"),
 }
 FINE = {
     "as it is": ("", ""),
@@ -175,6 +181,99 @@ def test_two_kinds_of_clusters(heard: set[int]) -> None:
                          grid=CTAS, block=64)
     assert run.findings == []
     assert heard == {0, 2}
+
+
+STORE = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry store(.param .align 64 .b8 map[128]) {
+  .reg .b32 %r<9>; .reg .b64 %rd<2>; .reg .pred %p<3>;
+  .shared .align 128 .b8 tile[256];
+  mov.u32 %r0, %tid.x;
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, tile;
+  mov.u64 %rd0, map;
+  cvta.param.u64 %rd0, %rd0;
+  shl.b32 %r3, %r0, 2;
+  add.u32 %r3, %r3, %r2;
+  and.b32 %r4, %r0, 7;
+  setp.lt.u32 %p2, %r4, 4;
+  @%p2 st.shared.u32 [%r3], %r0;
+  fence.proxy.async.shared::cta;
+  bar.sync 0;
+  setp.eq.u32 %p1, %r1, 5;
+  PLACES
+  setp.ne.u32 %p0, %r0, 0;
+  @%p0 ret;
+  cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%rd0, {%r5, %r6, %r1}], [%r2];
+  cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%rd0, {%r7, %r8, %r1}], [%r2];
+  cp.async.bulk.commit_group;
+  cp.async.bulk.wait_group 0;
+  ret;
+}
+"""
+#: Where CTA 5 puts two tiles, x and y, and where the others do. A tile's first four columns are
+#: written, the tensor of 12 x 12 ends in its middle.
+CUTS = {
+    "the other axis": ((0, 8, 16, 0), (8, 0, 16, 0)),
+    "the other tile": ((16, 0, 0, 0), (0, 16, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_what_part_of_a_tile_is_stored(name: str, heard: set[int]) -> None:
+    """As many bytes of a tile are not the same bytes of it: CTA 5 stores some that have no value,
+    or all do."""
+    places = "".join(f"selp.b32 %r{5 + i}, {a}, {b}, %p1;"
+                     for i, (a, b) in enumerate(zip(*CUTS[name], strict=True)))
+    results = []
+    for emulate in (mmalab.emulate, exact.emulate):
+        out = np.zeros((CTAS, 12, 12), np.float32)
+        run = emulate(STORE.replace("PLACES", places),
+                      [mmalab.TensorMap.tiled(out, box=(8, 8, 1))], grid=CTAS, block=64)
+        results.append(run.findings)
+        assert heard == set(range(CTAS)), "CTA 5 is of its own kind"
+        heard.clear()
+    assert results[0] == results[1]
+    assert "uninitialised-read" in {f.code for f in results[0]}
+
+
+@pytest.mark.parametrize(("fault", "seen"), [(5, {0, 5}), (3, {0, 3})])
+def test_a_cluster_of_another_kind_is_seen_first(
+        fault: int, seen: set[int], monkeypatch: pytest.MonkeyPatch, heard: set[int]) -> None:
+    """Where not all CTAs can be checked, one of each kind is; its findings are the run's."""
+    monkeypatch.setattr(quick, "_WHOLE", 1)
+    body = text(("", f"setp.eq.u32 %p3, %r1, {fault}; @%p3 st.shared.u32 [tile], %r0;"))
+    args = arrays()
+    steps = mmalab.emulate(body, args, grid=CTAS, block=64, sanitize=False).counters
+    monkeypatch.setattr(quick, "_SOME", steps["instructions"] * 3 // CTAS)
+    run = mmalab.emulate(body, arrays(), grid=CTAS, block=64)
+    assert {f.where.cta for f in run.findings} == {(fault, 0, 0)}
+    assert seen <= heard
+    assert len(heard) == 3
+
+
+def test_whole_clusters_are_looked_at_closer(
+        monkeypatch: pytest.MonkeyPatch, heard: set[int]) -> None:
+    """Clusters that are columns of the grid: CTAs 0 and 4 are the first, not CTAs 0 and 1."""
+    monkeypatch.setattr(quick, "_WHOLE", 1)
+    monkeypatch.setattr(quick, "_SOME", 1)
+    body = text(("", "mov.u32 %r8, %cluster_ctaid.y; atom.global.add.u32 %r9, [%rd1+8192], %r8;"))
+    run = mmalab.emulate(body, arrays(), grid=(4, 2), block=64, cluster=(1, 2))
+    assert heard == {0, 4}
+    assert "CTAs 0, 4 only" in run.fidelity["sanitizer"]
+
+
+def test_sums_of_words_that_differ_in_their_top_bits() -> None:
+    """A descriptor's swizzle is its top bits: they count in all lanes together, too."""
+    words = np.zeros((4, 32), np.uint64)
+    words[1] = 1 << 63
+    words[2] = 1 << 62
+    words[3, :2] = 1 << 63
+    machine_sums = np.zeros((4, 2), np.uint64)
+    scheduler = SimpleNamespace(_sums=machine_sums, _factors=twins.factors())
+    twins.TwinScheduler._add(scheduler, np.arange(4), words)  # type: ignore[arg-type]
+    assert len({row.tobytes() for row in machine_sums}) == 4
 
 
 def test_too_many_looks(monkeypatch: pytest.MonkeyPatch, heard: set[int]) -> None:

@@ -7,7 +7,7 @@ NumPy machine, bytes that asynchronous stores write, and buffers that copies rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,6 +39,9 @@ class GlobalTraffic:
     touched: list[Touched] = field(default_factory=list)
     #: Stores that nobody knows the moment of: (row that issued it, first bytes, bytes from each).
     stored: list[tuple[int, NDArray[np.int64], int]] = field(default_factory=list)
+    #: Which part of its box a tensor store writes, by the row that issued it: for each block the
+    #: first element and the one behind the last, of each axis.
+    parts: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     #: Tags of buffers that copies read, nobody knows when.
     fetched: set[int] = field(default_factory=set)
 
@@ -56,6 +59,11 @@ class GlobalTraffic:
         tag = address >> TAG_SHIFT
         if tag >= FIRST_BUFFER_TAG:
             self.fetched.add(tag)
+
+    def part(self, row: int, blocks: Iterable[Sequence[slice]]) -> None:
+        """A tensor store of a warp writes these parts of its box alone."""
+        self.parts.append((row, tuple(edge for at in blocks for axis in at
+                                      for edge in (axis.start, axis.stop))))
 
     def operation(self, row: int, spans: Iterable[Span]) -> None:
         """What an asynchronous operation of a warp does to global memory."""

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from mmalab.emulator.deadlock import explain_deadlock
 from mmalab.emulator.machine import Machine
-from mmalab.emulator.state import Status, any_lane
+from mmalab.emulator.state import LaunchShape, Status, any_lane
 from mmalab.errors import LimitExceeded
 
-__all__ = ["Idle", "Interpreter", "window_size"]
+__all__ = ["Idle", "Interpreter", "cta_order", "window_size"]
 
 _FAR = np.int32(2**31 - 1)
 #: Families after which lanes may stand at different places, or stand still.
@@ -56,6 +56,24 @@ def window_size(machine: Machine) -> int:
     cluster = shape.cluster[0] * shape.cluster[1] * shape.cluster[2]
     count = min(shape.ctas, max(1, _WINDOW_BYTES // cta), max(1, _WINDOW_WARPS // shape.warps))
     return max(cluster, count // cluster * cluster)
+
+
+def cta_order(shape: LaunchShape) -> NDArray[np.int64]:
+    """Linear CTA numbers, the CTAs of a cluster next to each other.
+
+    Raises:
+        LimitExceeded: the grid has too many.
+    """
+    if shape.ctas > _MAX_CTAS:
+        raise LimitExceeded(f"grid {shape.grid}: {shape.ctas} CTAs",
+                            f"the emulator runs at most {_MAX_CTAS}",
+                            legal="a part of the grid", where="mmalab.emulate")
+    x, y, z = (np.arange(n) for n in shape.grid)
+    grid = x + shape.grid[0] * (y[:, None] + shape.grid[1] * z[:, None, None])
+    cx, cy, cz = shape.cluster
+    split = grid.reshape(shape.grid[2] // cz, cz, shape.grid[1] // cy, cy,
+                         shape.grid[0] // cx, cx)
+    return split.transpose(0, 2, 4, 1, 3, 5).reshape(-1).astype(np.int64)
 
 
 class Interpreter:
@@ -95,18 +113,7 @@ class Interpreter:
             machine.engine.finish_all()
 
     def _cta_order(self) -> NDArray[np.int64]:
-        """Linear CTA numbers, the CTAs of a cluster next to each other."""
-        shape = self.machine.shape
-        if shape.ctas > _MAX_CTAS:
-            raise LimitExceeded(f"grid {shape.grid}: {shape.ctas} CTAs",
-                                f"the emulator runs at most {_MAX_CTAS}",
-                                legal="a part of the grid", where="mmalab.emulate")
-        x, y, z = (np.arange(n) for n in shape.grid)
-        grid = x + shape.grid[0] * (y[:, None] + shape.grid[1] * z[:, None, None])
-        cx, cy, cz = shape.cluster
-        split = grid.reshape(shape.grid[2] // cz, cz, shape.grid[1] // cy, cy,
-                             shape.grid[0] // cx, cx)
-        return split.transpose(0, 2, 4, 1, 3, 5).reshape(-1).astype(np.int64)
+        return cta_order(self.machine.shape)
 
     # --- one window ---------------------------------------------------------------------------
 

@@ -20,12 +20,12 @@ does with a false answer is to ask again (:mod:`mmalab.emulator.asking`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from mmalab.emulator.asking import WAITS, asks_again
-from mmalab.emulator.liveness import Slot, slots_of, writes_of
+from mmalab.emulator.liveness import Slot, reads_of, slots_of, writes_of
 from mmalab.emulator.program import Addr, Imm, Op, Program, Site, Special, Vec
 
 __all__ = ["Varying", "varying_sites"]
@@ -121,7 +121,7 @@ def _varying_sites(key: _ByIdentity) -> dict[int, Varying] | None:
     for block, into in zip(program.blocks, _flow(program), strict=True):
         differing = set(into)
         for site in program.sites[block.start : block.stop]:
-            varying = _varying(site, differing)
+            varying = _varying(site, differing, program.maybe_undefined)
             if varying is not None:
                 found[site.index] = varying
             _after(site, differing)
@@ -191,10 +191,13 @@ def _differs(op: Op, differing: set[Slot]) -> bool:
 
 # --- what counts ----------------------------------------------------------------------------------
 
-def _varying(site: Site, differing: set[Slot]) -> Varying | None:
-    if site.form.family in _PLAIN:
-        return None
+def _varying(site: Site, differing: set[Slot], unset: Container[Slot]) -> Varying | None:
+    """`unset` are the slots that may be read before they are written: who sets and who reads them
+    counts, whatever the value is."""
     guard = site.guard is not None and ("p", site.guard[0]) in differing
+    if site.form.family in _PLAIN:
+        touched = reads_of(site) | writes_of(site)
+        return Varying(True, ()) if guard and any(slot in unset for slot in touched) else None
     slots = [slot for op in _counting(site) for slot in slots_of(op) if slot in differing]
     return Varying(guard, tuple(dict.fromkeys(slots))) if guard or slots else None
 

@@ -17,7 +17,7 @@ model finds nothing in it, it would find nothing in them::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from mmalab.emulator import Run
 from mmalab.emulator import emulate as run_machine
 from mmalab.emulator.events import Listener
-from mmalab.emulator.interpret import Interpreter
+from mmalab.emulator.interpret import Interpreter, cta_order
 from mmalab.emulator.machine import Machine
 from mmalab.emulator.native import code_for, run_threaded
 from mmalab.emulator.native.twins import TwinScheduler
@@ -124,37 +124,44 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
 class _Watch:
     """The first pass, and what it leaves open."""
 
+    #: CTAs in whole clusters, those first that the exact model should see first.
     suspects: list[int] = field(default_factory=list)
     ctas: int = 1
+    #: CTAs of a cluster.
+    size: int = 1
     doubts: bool = False
     #: CTAs whose clusters stand for all others, if some do.
     twins: list[int] = field(default_factory=list)
 
     def __call__(self, machine: Machine, max_steps: int | None) -> None:
-        self.ctas = machine.shape.ctas
+        self.ctas, self.size = machine.shape.ctas, prod(machine.shape.cluster)
         if needs_model(machine.program) or torn(machine.program, machine.shape.threads):
-            self.suspects, self.doubts = list(range(self.ctas)), True
-            self._compare(machine, max_steps)
+            self.doubts = True
+            leaders = self._compare(machine, max_steps)
+            self.suspects = _whole_clusters(machine, leaders, range(self.ctas))
             return
         scheduler = WatchedScheduler(machine, code_for(machine, watched=True),
                                      max_steps=max_steps)
         scheduler.run()
-        self.suspects = sorted(scheduler.suspects)
+        self.suspects = _whole_clusters(machine, scheduler.suspects)
         self.doubts = bool(self.suspects) or bool(machine.program.maybe_undefined)
 
-    def _compare(self, machine: Machine, max_steps: int | None) -> None:
-        """Run, and find clusters that stand for others, where that can be."""
-        clusters = self.ctas // prod(machine.shape.cluster)
+    def _compare(self, machine: Machine, max_steps: int | None) -> list[int]:
+        """Run, and find clusters that stand for others, where that can be: the CTAs of one cluster
+        of each kind."""
+        clusters = self.ctas // self.size
         varying = varying_sites(machine.program) if clusters > 1 else None
         if varying is None:
             run_threaded(machine, max_steps)
-            return
+            return []
         scheduler = TwinScheduler(
             machine, code_for(machine, owners=True, stops=frozenset(varying)), varying,
             plain=lambda: code_for(machine, owners=True), max_steps=max_steps)
         scheduler.run()
+        leaders = [cta for ctas in scheduler.classes.values() for cta in ctas]
         if scheduler.apart and 2 * len(scheduler.classes) <= clusters:
-            self.twins = [cta for ctas in scheduler.classes.values() for cta in ctas]
+            self.twins = leaders
+        return leaders
 
     def stand_for_all(self, first: Run) -> bool:
         """Whether there are twins of a run without findings, and few enough."""
@@ -167,8 +174,19 @@ class _Watch:
         work = first.counters["instructions"]
         if work <= _WHOLE or not self.suspects:
             return None
-        count = max(1, _SOME * self.ctas // work)
+        count = max(1, _SOME * self.ctas // (work * self.size)) * self.size
         return None if count >= self.ctas else self.suspects[:count]
+
+
+def _whole_clusters(machine: Machine, *wanted: Iterable[int]) -> list[int]:
+    """The CTAs of all clusters that have a wanted one, cluster by cluster: a CTA without its
+    cluster has another rank in it. Clusters wanted earlier come earlier."""
+    clusters = cta_order(machine.shape).reshape(-1, prod(machine.shape.cluster))
+    found: dict[int, list[int]] = {}
+    for ctas in wanted:
+        for number in np.flatnonzero(np.isin(clusters, list(ctas)).any(axis=1)).tolist():
+            found.setdefault(number, clusters[number].tolist())
+    return [cta for cluster in found.values() for cta in cluster]
 
 
 def _clean(kernel: Kernel | Module | str, args: Sequence[Any], launch: dict[str, Any],

@@ -326,6 +326,8 @@ def _store(issue: Issue) -> None:
         issue.spans += [*_map_span(issue),
                         _shared_span(issue, source, how, box.map, "read"),
                         *_global_spans(box, "atomic" if reduces else "write")]
+    if issue.machine.traffic is not None:
+        issue.machine.traffic.part(issue.row, (block.at for block in box.cut.blocks))
     issue.launch("bulk", [lambda: held.append(how.take(source.region.data, source.at)),
                           lambda: _write(issue, held[0], written)])
 

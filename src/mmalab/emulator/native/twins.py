@@ -33,7 +33,7 @@ from mmalab.emulator.native.threaded import ThreadedCode
 from mmalab.emulator.state import pack
 from mmalab.emulator.variance import Varying
 
-__all__ = ["OwnerCells", "TwinScheduler", "cell_shift"]
+__all__ = ["OwnerCells", "TwinScheduler", "cell_shift", "factors"]
 
 #: In a cell's field for the reader: more than one, or a copy. Stores count down from below it.
 _SEVERAL = 0xFFFFFFFF
@@ -101,6 +101,23 @@ class OwnerCells:
         return bool(alone.all())
 
 
+def factors() -> NDArray[np.uint64]:
+    """Odd numbers for two sums: one for each lane, and one for what was there before."""
+    return np.random.default_rng(0).integers(
+        0, 1 << 63, (2, 33), np.uint64, endpoint=True) << _ODD | _ODD
+
+
+def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Words in which every bit depends on every bit (the finaliser of SplitMix64).
+
+    A product alone will not do: the top bit of a word stays the top bit of its product with an odd
+    number, and in a sum of two such products it is gone.
+    """
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words = (words ^ words >> np.uint64(shift)) * np.uint64(factor)
+    return words ^ words >> np.uint64(31)
+
+
 def _own(who: NDArray[np.uint32], by: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.asarray((who == 0) | (who == by))
 
@@ -117,8 +134,7 @@ class TwinScheduler(ThreadedScheduler):
         self._varying, self._plain = varying, plain
         self._cells = OwnerCells(machine.space)
         self._traffic = machine.traffic = GlobalTraffic()
-        self._factors = np.random.default_rng(0).integers(
-            0, 1 << 63, (2, 33), np.uint64, endpoint=True) << _ODD | _ODD
+        self._factors = factors()
         self._looks = 0
         #: The sums of a class -> the CTAs of its first cluster.
         self.classes: dict[bytes, list[int]] = {}
@@ -150,7 +166,7 @@ class TwinScheduler(ThreadedScheduler):
     def _prepare(self) -> None:
         super()._prepare()
         self._sums = np.zeros((self.machine.state.rows, 2), np.uint64)
-        self._stores_told = len(self._traffic.stored)
+        self._parts_told = len(self._traffic.parts)
 
     def _extra_context(self, words: NDArray[np.int64]) -> None:
         ctas, shape = len(self.machine.state.ctas), self.machine.shape
@@ -194,7 +210,7 @@ class TwinScheduler(ThreadedScheduler):
         """Another word of each row, or a word of each of its lanes."""
         wide = words.reshape(len(rows), -1).astype(np.uint64)
         for number, factors in enumerate(self._factors):
-            sums = (wide * factors[: wide.shape[1]]).sum(axis=1, dtype=np.uint64)
+            sums = _mixed(wide + factors[: wide.shape[1]]).sum(axis=1, dtype=np.uint64)
             old = self._sums[rows, number]
             old = (old ^ old >> np.uint64(29)) * factors[32]
             self._sums[rows, number] = old + sums + factors[1]
@@ -210,6 +226,6 @@ class TwinScheduler(ThreadedScheduler):
             self.classes.setdefault(cluster.tobytes(), ctas.tolist())
 
     def _add_stores(self) -> None:
-        """How much of its box a store writes says how much of its source counts."""
-        for row, starts, size in self._traffic.stored[self._stores_told :]:
-            self._add(np.array([row]), np.array([len(starts) * size]))
+        """What part of its box a store writes says what part of its source counts."""
+        for row, part in self._traffic.parts[self._parts_told :]:
+            self._add(np.array([row]), np.array([hash(part)]))
