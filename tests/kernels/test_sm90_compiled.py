@@ -53,6 +53,7 @@ def test_rungs_assemble_without_spills_or_advice(name):
     {"m": 4096, "n": 4096, "k": 4096, "dtype": "e4m3", "promote_every": 128,
      "plan": Plan((128, 192), 5, (2, 1), part=96, parts=2)},
     {"m": 4096, "n": 4096, "k": 4096, "out": "f32"},
+    {"m": 4096, "n": 4096, "k": 4096, "plan": Plan((192, 200), 4, groups=3, store="direct")},
 ])
 def test_choices_assemble_without_spills_or_advice(given):
     """What `gemm` chooses for these sizes and types, and partial sums in two sets."""

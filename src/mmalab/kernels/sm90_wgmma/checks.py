@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmalab import isa
 from mmalab.errors import UsageError
 from mmalab.kernels.sm90_wgmma.plan import (
     EXPERT_ROWS,
+    INSTRUCTION_REGISTERS,
     MOST_REGISTERS,
     SLICE,
     WORKING_REGISTERS,
@@ -270,3 +272,12 @@ def _check_registers(p: Problem) -> None:
         raise UsageError(f"tile {p.plan.tile} with {p.accumulators} registers of sums",
                          f"a thread has {most} for them, else they spill",
                          legal="a smaller tile, part or parts", where=_WHERE)
+    columns = p.plan.part_columns if p.promote_every else p.plan.tile[1]
+    each = 4 if p.recipe.accumulator == "f16" else 2  # columns to a register of sums
+    launched = min(isa.limits("sm_90").registers // p.plan.threads // 8 * 8, MOST_REGISTERS)
+    if columns // each + INSTRUCTION_REGISTERS > launched:
+        raise UsageError(f"{columns} columns of an instruction, {p.plan.groups} groups",
+                         f"a block of {p.plan.threads} threads begins with {launched} registers "
+                         f"each, of which wgmma takes {INSTRUCTION_REGISTERS} beside its sums",
+                         legal=f"up to {(launched - INSTRUCTION_REGISTERS) * each // 8 * 8} "
+                         "columns, or fewer groups", where="ptxas, C7602")

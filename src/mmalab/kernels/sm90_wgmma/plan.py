@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from mmalab.errors import UsageError
 
-__all__ = ["EXPERT_ROWS", "GROUP", "MOST_REGISTERS", "MOST_SHARED", "SLICE", "STORES",
-           "WORKING_REGISTERS", "Plan", "check_counts"]
+__all__ = ["EXPERT_ROWS", "GROUP", "INSTRUCTION_REGISTERS", "MOST_REGISTERS", "MOST_SHARED",
+           "SLICE", "STORES", "WORKING_REGISTERS", "Plan", "check_counts"]
 
 #: Bytes of a line in one slice of K: the span of the 128-byte swizzle.
 SLICE = 128
@@ -29,6 +29,8 @@ EXPERT_ROWS = 128
 MOST_SHARED = 227 * 1024
 #: Registers that a thread can have, and those that it needs beside its sums.
 MOST_REGISTERS, WORKING_REGISTERS = 255, 32
+#: Registers beside its sums without which ptxas refuses a wgmma, whatever setmaxnreg brings later.
+INSTRUCTION_REGISTERS = 26
 #: Barriers and what else lies behind the tiles.
 _RESERVED = 1024
 #: How C is written.
