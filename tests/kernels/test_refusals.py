@@ -74,6 +74,10 @@ MAKING = {
                                               stages=2), [
         "store='ring', tile (128, 256), 2 stages, n=64: all of C has room beside the ring",
         "  legal: 3 stages or more, or store='direct'", LADDER]),
+    "ring of narrow warps": (lambda: gemm(8, 64, 8, "f16", accumulate="f16", tile=(128, 128),
+                                          warp_tile=(64, 32), copy="tma", store="ring"), [
+        "store='ring', warp_tile (64, 32): TMA stores 64 columns of a warp at a time",
+        "  legal: (64, 64), or store='direct'", LADDER]),
     "ring of short lines": (lambda: gemm(8, 64, 8, tile=(256, 128), warp_tile=(64, 32), copy="tma",
                                          span=64, store="ring"), [
         ("store='ring', tile (256, 128), 3 stages, n=64: a stage of 24576 bytes holds no panel of "

@@ -116,7 +116,11 @@ class Problem:
         """Whether the ring can lend C as many stages as it needs."""
         given = f"store='ring', tile {self.tile.block}, {self.tile.stages} stages, n={self.n}"
         deal = PANEL // self.recipe.result_bytes
-        if not self.box or self.n % deal or self.tile.warp_tile[1] % deal:
+        if self.tile.warp_tile[1] % deal:
+            raise UsageError(f"store='ring', warp_tile {self.tile.warp_tile}",
+                             f"TMA stores {deal} columns of a warp at a time",
+                             legal=f"(64, {deal}), or store='direct'", where=_WHERE)
+        if not self.box or self.n % deal:
             raise UsageError(given, f"TMA stores {deal} columns at a time",
                              legal=f"copy='tma' and n a multiple of {deal}, or store='direct'",
                              where=_WHERE)
