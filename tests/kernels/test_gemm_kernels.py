@@ -10,6 +10,8 @@ import pytest
 from products import arguments, differing, emulated
 
 import mmalab
+from mmalab.emulator.interpret import Interpreter
+from mmalab.emulator.run import emulate
 from mmalab.kernels import ladder
 from mmalab.kernels.sm80_mma import gemm
 from mmalab.layouts.banks import wavefronts
@@ -148,6 +150,18 @@ def test_words_of_shared_tiles_are_zero_again(store):
         assert not words.any()
         assert differing(kernel, args, "sm_90") == 0
         args[2][...] = np.nan
+
+
+@pytest.mark.parametrize("store", ["direct", "ring"])
+def test_blocks_that_share_tiles_need_not_be_there_together(store):
+    """A chip that others use as well runs block after block: each waits for the ones before."""
+    kernel = gemm(136, 320, 128, tile=(128, 128), copy="tma", waves="even", sms=2, store=store)
+    assert kernel.facts["waves"] == "even"
+    assert kernel.grid[0] > 2
+    args = arguments(kernel)
+    emulate(kernel, args, target="sm_90a", sanitize=False, executor=lambda machine, most:
+            Interpreter(machine, max_steps=most, resident=1).run())
+    assert differing(kernel, args, "sm_90") == 0
 
 
 def test_panels_are_laid_out_without_conflicts():
