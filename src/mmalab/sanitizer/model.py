@@ -129,7 +129,8 @@ class HappensBefore:
 
     @property
     def excused(self) -> bool:
-        """Whether it depends on stored values that something is no finding."""
+        """Whether it depends on stored values, or on where copies come from, that something is no
+        finding."""
         return self._world.reports.excused
 
     def lines_in_races(self) -> frozenset[int]:

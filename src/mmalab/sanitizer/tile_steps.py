@@ -177,8 +177,11 @@ class StepRule:
         box, reading, tile = place.box, place.reading, place.tile
         dimensions = reading.rows if outside[0] else reading.depths
         behind = int(tile.chunks[outside]) + tile.base
-        if any(place.at[one] for one in dimensions) and not box.goes_on(
-                self._boxes.at(place.span.owner, behind)):
+        if not any(place.at[one] for one in dimensions):
+            return
+        if box.goes_on(self._boxes.at(place.span.owner, behind)):
+            self._world.reports.excused = True  # coordinates decide, which are each cluster's own
+        else:
             where = "of its rows" if outside[0] else "of K"
             self._report(event, place, page, "leaves",
                          f"begins at {_shown(place.at)} of the box that "

@@ -59,7 +59,8 @@ class Reports:
     _reports: dict[tuple[Any, ...], _Report] = field(default_factory=dict)
     _breaches: set[_Breach] = field(default_factory=set)
     _raced: set[tuple[int, int]] = field(default_factory=set)
-    #: Whether something was let pass because of the values that were stored.
+    #: Whether something was let pass because of values that were stored, or of the coordinates of
+    #: tensor copies.
     excused: bool = False
 
     def again(self, *key: Any) -> bool:
