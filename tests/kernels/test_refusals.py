@@ -37,6 +37,10 @@ MAKING = {
         GEMM]),
     "warp tile": (lambda: gemm(8, 8, 8, warp_tile=(32, 32)), [
         "warp_tile (32, 32): is no tile of a warp", "  legal: (64, 32), (64, 64)", GEMM]),
+    "no tile": (lambda: gemm(8, 8, 8, tile=256), [
+        "tile 256: is no pair of rows and columns", "  legal: (256, 128)", GEMM]),
+    "no stages": (lambda: gemm(8, 8, 8, stages="4"), [
+        "stages='4': is no number of slices", "  legal: 2 or more", GEMM]),
     "block": (lambda: gemm(8, 8, 8, tile=(256, 256)), [
         "tile (256, 256): is no tile of warps of (64, 64) whose sums fit an SM's registers",
         "  legal: (64, 256), (128, 128), (128, 256), (256, 64), (256, 128)", GEMM]),

@@ -140,19 +140,22 @@ def tile(layout: str = "swizzled", stages: int = 3, warp_tile: tuple[int, int] =
         UsageError: an unknown layout, fewer than 2 stages, stages that no SM has room for, or
             tiles of a warp or a block that these kernels do not have.
     """
-    if layout not in _LAYOUTS:
+    if layout not in tuple(_LAYOUTS):
         raise UsageError(f"layout {layout!r}", "is no layout of the shared tiles",
                          legal=list(_LAYOUTS), where=_WHERE)
-    if tuple(warp_tile) not in _WARP_TILES:
+    warp_tile, block = _pair("warp_tile", warp_tile), _pair("tile", block)
+    if isinstance(stages, bool) or not isinstance(stages, int):
+        raise UsageError(f"stages={stages!r}", "is no number of slices", legal="2 or more",
+                         where=_WHERE)
+    if warp_tile not in _WARP_TILES:
         raise UsageError(f"warp_tile {warp_tile}", "is no tile of a warp",
                          legal=[str(t) for t in _WARP_TILES], where=_WHERE)
     if span not in _SPANS:
         raise UsageError(f"span={span}", "bytes of a line in a slice", legal=[*map(str, _SPANS)],
                          where=_WHERE)
-    made = Tile(layout, stages, (int(warp_tile[0]), int(warp_tile[1])),
-                (int(block[0]), int(block[1])), span)
+    made = Tile(layout, stages, warp_tile, block, span)
     if not _fits(made, sums):
-        raise UsageError(f"tile {tuple(block)}", f"is no tile of warps of {made.warp_tile} whose "
+        raise UsageError(f"tile {block}", f"is no tile of warps of {made.warp_tile} whose "
                          "sums fit an SM's registers",
                          legal=[str(t.block) for t in _blocks(made) if _fits(t, sums)],
                          where=_WHERE)
@@ -162,6 +165,19 @@ def tile(layout: str = "swizzled", stages: int = 3, warp_tile: tuple[int, int] =
         raise UsageError(f"stages={stages}", f"a {layout} stage takes {made.stage_bytes} bytes, "
                          f"a block at most {room}", legal=f"2 to {most}", where=_WHERE)
     return made
+
+
+def _pair(name: str, given: object) -> tuple[int, int]:
+    """Rows and columns.
+
+    Raises:
+        UsageError: something else.
+    """
+    if (isinstance(given, tuple | list) and len(given) == 2
+            and all(isinstance(size, int) and not isinstance(size, bool) for size in given)):
+        return given[0], given[1]
+    raise UsageError(f"{name} {given!r}", "is no pair of rows and columns", legal="(64, 64)"
+                     if name == "warp_tile" else "(256, 128)", where=_WHERE)
 
 
 def _blocks(made: Tile) -> list[Tile]:
