@@ -239,27 +239,42 @@ def test_what_part_of_a_tile_is_stored(name: str, heard: set[int]) -> None:
     assert "uninitialised-read" in {f.code for f in results[0]}
 
 
-@pytest.mark.parametrize("other", [0, 64])
-def test_a_product_over_two_boxes(other: int) -> None:
-    """An operand begins in one box and ends in the next, which goes on with the rows behind:
-    coordinates decide about that, and CTA 5 has its own."""
+def of_a_product(change: str, first: str, at: int) -> list[Any]:
+    """Findings of a product of 64 rows from `at` on, in two boxes of 64 at 1024 whose second begins
+    at row %r8 of 128, and of 8 others; %p3 is true in CTA 5. Both ways find the same."""
     rng = np.random.default_rng()
     rows, few = (rng.standard_normal((n, 64)).astype(ml_dtypes.bfloat16) for n in (128, 8))
     maps = [mmalab.TensorMap.tiled(rows, box=(64, 64), swizzle="128B"),
             mmalab.TensorMap.tiled(few, box=(64, 8), swizzle="128B")]
-    copies = "".join(f"add.u32 %r9, %s, {to};\n" + snippets.load(number, to="%r9", at=at)
-                     for number, to, at in [(0, 1024, "0, 0"), (0, 9216, "0, %r8"),
-                                            (1, 24576, "0, 0")])
-    body = (f"mov.u32 %r7, %ctaid.x; setp.eq.u32 %p3, %r7, 5; selp.b32 %r8, {other}, 64, %p3;\n"
+    copies = "".join(f"add.u32 %r9, %s, {to};\n" + snippets.load(number, to="%r9", at=place)
+                     for number, to, place in [(0, 1024, "0, 0"), (0, 9216, "0, %r8"),
+                                               (1, 24576, "0, 0")])
+    body = ("mov.u32 %r7, %ctaid.x; setp.eq.u32 %p3, %r7, 5; mov.u32 %r8, 64;\n" + first
             + snippets.init(1) + snippets.START + snippets.expect(0, 2 * 8192 + 1024) + copies
-            + snippets.wait(0, 0) + snippets.descriptor("%rd0", 1024 + 4096)
+            + snippets.wait(0, 0) + snippets.descriptor("%rd0", at) + change
             + snippets.descriptor("%rd1", 24576) + "wgmma.fence.sync.aligned;\n"
             + snippets.product()
             + "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n")
     quickly, wholly = (emulate(snippets.text(body, maps), maps, grid=CTAS, block=128).findings
                        for emulate in (mmalab.emulate, exact.emulate))
     assert quickly == wholly
-    assert [f.code for f in wholly] == ([] if other == 64 else ["descriptor-mismatch"])
+    return wholly
+
+
+@pytest.mark.parametrize("bit", [62, 63])
+def test_a_swizzle_of_one_cluster(bit: int) -> None:
+    """The top bits of a descriptor, in all lanes of CTA 5."""
+    found = of_a_product(f"xor.b64 %rd5, %rd0, {1 << bit}; selp.b64 %rd0, %rd5, %rd0, %p3;\n", "",
+                         1024)
+    assert ("swizzle-mismatch", (5, 0, 0)) in {(f.code, f.where.cta) for f in found}
+
+
+@pytest.mark.parametrize("other", [0, 64])
+def test_a_product_over_two_boxes(other: int) -> None:
+    """An operand begins in one box and ends in the next, which goes on with the rows behind:
+    coordinates decide about that, and CTA 5 has its own."""
+    found = of_a_product("", f"selp.b32 %r8, {other}, 64, %p3;\n", 1024 + 4096)
+    assert [f.code for f in found] == ([] if other == 64 else ["descriptor-mismatch"])
 
 
 @pytest.mark.parametrize(("fault", "seen"), [(5, {0, 5}), (3, {0, 3})])
