@@ -50,6 +50,21 @@ DONE: """ + STORE, executor=quantum(size))
 
 
 @pytest.mark.parametrize("size", QUANTA)
+def test_lanes_meet_at_a_collective_that_they_reach_in_turns(size):
+    """Half a warp waits at a barrier while the rest loops, and comes there by another block,
+    through instructions that no lane waits at; a warp that spins keeps everybody running."""
+    out, run = _run("""
+    setp.ge.u32 %p4, %r0, 32; @%p4 bra SPIN;
+    mov.u32 %r2, 0; setp.lt.u32 %p1, %r0, 16; @%p1 bra DONE;
+LOOP: add.u32 %r2, %r2, 1; setp.lt.u32 %p2, %r2, 200; @%p2 bra LOOP;
+DONE: add.u32 %r2, %r2, %r0; bar.sync 1, 32; st.volatile.shared.u32 [flag], 1; bra END;
+SPIN: ld.volatile.shared.u32 %r2, [flag]; setp.eq.u32 %p3, %r2, 0; @%p3 bra SPIN;
+END: """ + STORE, block=64, module=".shared .align 4 .b32 flag;\n", executor=quantum(size))
+    assert out.tolist() == [*range(16), *(200 + lane for lane in range(16, 32)), *[1] * 32]
+    assert {finding.code for finding in run.findings} <= {"uninitialised-read"}  # the flag
+
+
+@pytest.mark.parametrize("size", QUANTA)
 @pytest.mark.parametrize("spin_first", [True, False])
 def test_spinning_inside_a_warp_ends(spin_first, size):
     """31 lanes spin on a flag that lane 0 sets, whichever block comes first in the text."""

@@ -12,6 +12,8 @@ from products import arguments, differing
 
 import mmalab
 from mmalab.device.launch import check_resident
+from mmalab.emulator.interpret import Interpreter
+from mmalab.emulator.run import emulate
 from mmalab.errors import UsageError
 from mmalab.kernels.sm90_wgmma import Plan, gemm
 
@@ -55,6 +57,16 @@ def test_no_schedule_changes_the_result(schedule):
     """Copies, TMA, loads and products may each be as late as they can."""
     kernel = streamed(264, 256, 127, tile=(256, 64), cluster=(1, 2), sms=4, store="direct")
     assert multiplied(kernel, schedule=schedule).findings == []
+
+
+def test_lanes_that_poll_do_not_keep_copies_from_being_done():
+    """Copies as late as they can be, while others poll: the NumPy interpreter sees no deadlock."""
+    kernel = streamed(136, 128, 100, sms=2, band=128)
+    args = arguments(kernel)
+    run = emulate(kernel, args, target="sm_90a", sanitize=False, schedule="lazy",
+                  executor=lambda machine, most: Interpreter(machine, max_steps=most).run())
+    assert run.findings == []
+    assert differing(kernel, args, "sm_90") == 0
 
 
 def test_counters_are_zero_again():

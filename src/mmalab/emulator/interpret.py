@@ -131,7 +131,8 @@ class Interpreter:
             self._spent[:] = 0
             if able.any():
                 self._unpark(only_if_moved=True)
-                if self._idle.repeats(machine):
+                # Lanes that spin do not keep copies from being done: nothing else may move them.
+                if self._idle.repeats(machine) and not machine.engine.drain():
                     machine.deadlock = explain_deadlock(machine, spinning=True)
                     return
             elif (state.status == Status.EXITED).all() or not self._wake():
@@ -191,12 +192,17 @@ class Interpreter:
         while index < stop and not machine.stopped:
             if self._breaking[index]:
                 self._move(rows, standing, index)
-                machine.step(index, rows, standing)
+                machine.step(index, rows, standing | self._gathering(index, rows))
                 return
             site = sites[index]
             machine.execute(site, rows, machine.guarded(site, rows, standing))
             index += 1
         self._move(rows, standing, index)
+
+    def _gathering(self, index: int, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Lanes of these warps that came to a collective before, by another block or turn."""
+        state = self.machine.state
+        return np.asarray((state.status[rows] == Status.GATHERING) & (state.pc[rows] == index))
 
     def _move(self, rows: NDArray[np.int64], standing: NDArray[np.bool_], index: int) -> None:
         pc = self.machine.state.pc
