@@ -20,6 +20,7 @@ CHOICES = {
     "cluster along N, staged": (200, 136, 136, {
         "plan": Plan((128, 64), 2, (1, 2), sms=2, store="staged")}),
     "ping-pong": (300, 192, 136, {"plan": Plan((128, 96), 3, sms=1, **_TURNS)}),
+    "ping-pong, one slice": (256, 256, 64, {"plan": Plan((64, 64), 2, sms=4, **_TURNS)}),
     "ping-pong in clusters": (300, 192, 136, {
         "plan": Plan((128, 96), 3, (2, 1), sms=2, store="staged", **_TURNS)}),
     "ping-pong, panel by panel": (300, 328, 136, {

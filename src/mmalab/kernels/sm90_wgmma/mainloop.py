@@ -107,7 +107,7 @@ class Mainloop:
                 self._give_back(at, 1)
         self._give_back_rest()
         if self.turns is not None:
-            self.turns.give(self.leads)
+            self.turns.give()
         self._finish(before)
         self.pass_over()
 

@@ -71,7 +71,7 @@ class Promoted(Mainloop):
             self._give_back(at)
         self._give_back_rest()
         if self.turns is not None:
-            self.turns.give(self.leads)
+            self.turns.give()
         self.pass_over()
 
     def _slice_units(self) -> None:

@@ -28,6 +28,9 @@ from mmalab.ptx.nodes import Register
 
 __all__ = ["Barriers", "Cursor", "Lent", "Turns", "wait"]
 
+#: Warps of a group.
+_WARPS = 4
+
 
 def wait(b: KernelBuilder, address: Register, parity: Register | int, offset: int = 0) -> None:
     """Until the phase of this parity is complete."""
@@ -58,7 +61,7 @@ class Barriers:
             b.emit(fresh, b.at(self.base, 8 * stage), full)
             b.emit(fresh, b.at(self.base, self.empty_at + 8 * stage), empty)
         for group in range(self.groups):
-            b.emit(fresh, b.at(self.base, self.turns_at + 8 * group), 1)
+            b.emit(fresh, b.at(self.base, self.turns_at + 8 * group), _WARPS)
         for stage in range(self.stages if ready else 0):
             b.emit(fresh, b.at(self.base, self.ready_at + 8 * stage), ready)
 
@@ -128,7 +131,9 @@ class Turns:
     """Groups that own tiles in turn: none looks at a stage before the one ahead saw its last.
 
     A parity tells a phase from its neighbours only: a group that waited for a stage more than one
-    pass of the ring ahead would take an old phase for its own.
+    pass of the ring ahead would take an old phase for its own. For the same reason every warp gives
+    the turn away itself: with tiles of one slice it would come back to the group, and leave again,
+    while a warp that was not yet there waited for the first of both.
     """
 
     def __init__(self, b: KernelBuilder, barriers: Barriers, group: Register) -> None:
@@ -137,6 +142,7 @@ class Turns:
         behind = b.selp("b32", 0, b.add("u32", group, 1), b.setp("eq", "u32", group, last))
         self.own = b.mad_lo("u32", group, 8, barriers.base)
         self.next = b.mad_lo("u32", behind, 8, barriers.base)
+        self.leads = b.setp("eq", "u32", b.and_("b32", b.mov("u32", b.tid.x), 31), 0)
         # The first group's first turn has nobody ahead: it waits for the phase before the first.
         self.parity = b.selp("b32", 1, 0, b.setp("eq", "u32", group, 0))
 
@@ -145,10 +151,10 @@ class Turns:
         wait(self.b, self.own, self.parity, self.offset)
         self.b.xor("b32", self.parity, 1, out=self.parity)
 
-    def give(self, leads: Register) -> None:
-        """Let the next group go on (one thread)."""
+    def give(self) -> None:
+        """Let the next group go on, as far as this warp is concerned."""
         b = self.b
-        with b.guard(leads):
+        with b.guard(self.leads):
             b.emit("mbarrier.arrive.shared::cta.b64", b.sink, b.at(self.next, self.offset))
 
 
