@@ -177,8 +177,9 @@ class Window:
 
     @property
     def first(self) -> int:
-        """Steps that are there before anybody multiplies."""
-        return min(-(-self.problem.clusters // self.rows), self.problem.window_blocks)
+        """Steps that are there before anybody multiplies, each counted by a thread of its own."""
+        return min(-(-self.problem.clusters // self.rows), self.problem.window_blocks,
+                   self.problem.plan.threads)
 
     def _wait_done(self, step: Register, lane: Register) -> None:
         """The step whose place this one takes: one lane looks, and tells its warp."""
