@@ -162,11 +162,11 @@ class Fed:
             self._piece(sums, piece, blocks)
             if hands and piece.gives:
                 self._give(hands, piece.gives)
-        if self.lent is not None:
+        if self.lent is not None and hands:
+            hands.give_stored()
+        elif self.lent is not None:
             with b.guard(self.leads):
                 b.emit("cp.async.bulk.wait_group", 0)
-            if hands:
-                hands.give_stored()
 
     def _give(self, hands: HandOver, gives: Register) -> None:
         """Sums that somebody goes on with: now, or once TMA has stored them."""
@@ -202,13 +202,8 @@ class Fed:
         self.held, self.offset = b.reg("u32"), b.reg("u32")
         self._arrived()
         self.sets.begin(self.offset)
-        if problem.slices > 1:
-            rounds = (piece.count - 1 if isinstance(piece.count, int) else
-                      b.sub("u32", piece.count, 1))
-            self._slices(rounds)
-        if self.lent is not None and (problem.even or problem.slices - 1 < (
-                self.lent.due + problem.lent)):
-            self.lent.give_rest()
+        self._slices(0 if problem.slices == 1 else piece.count - 1
+                     if isinstance(piece.count, int) else b.sub("u32", piece.count, 1))
         self._last(sums, problem.steps_of(problem.slices - 1), blocks)
 
     def _slices(self, rounds: Register | int) -> None:
@@ -216,9 +211,9 @@ class Fed:
         body = partial(self._slice, range(self.problem.steps))
         if self.lent is not None:
             self.lent.among(rounds, body)
-            return
-        with self.b.loop(rounds, dtype="u32", unroll=False):
-            body()
+        elif rounds != 0:
+            with self.b.loop(rounds, dtype="u32", unroll=False):
+                body()
 
     def _last(self, sums: Accumulators, steps: range, blocks: tuple[Register, Register]) -> None:
         """The last slice: its last k-steps row by row of fragments, and each row stored under the

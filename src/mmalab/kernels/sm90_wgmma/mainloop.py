@@ -10,6 +10,9 @@ the products asynchronous.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
@@ -89,43 +92,35 @@ class Mainloop:
     def tile(self, place: Place) -> None:
         """All slices of a tile; the sums are complete afterwards."""
         del place
-        b, slices = self.b, self.problem.slices
-        before = b.reg("u32")
+        before = self.b.reg("u32")
         if self.turns is not None:
             self.turns.take()
         self._slice(before, first=True)
-        self._give_back(0)
-        if slices > 1:
-            with b.loop(slices - 1, dtype="u32", unroll=False) as at:
-                if self.problem.plan.flight == 0:
-                    self._finish(before)
-                held = b.mov("u32", before)
-                self._slice(before, first=False)
-                if self.problem.plan.flight == 1:
-                    b.emit("wgmma.wait_group.sync.aligned", 1)
-                    self.release(held)
-                self._give_back(at, 1)
-        self._give_back_rest()
+        self._rounds(self.problem.slices - 1, partial(self._next, before))
         if self.turns is not None:
             self.turns.give()
         self._finish(before)
         self.pass_over()
 
-    def _give_back(self, counted: Register | int, first: int = 0) -> None:
-        """Behind slice `first` and what is `counted`: the next one may need a stage that C's last
-        tile holds."""
-        if self.lent is None:
-            return
-        if isinstance(counted, int):
-            if counted + first == self.lent.due:
-                self.lent.give_one()
-        else:
-            self.lent.give_one(self.b.add("u32", counted, first) if first else counted)
+    def _next(self, before: Register) -> None:
+        """A slice behind another, whose stage is released."""
+        b, flight = self.b, self.problem.plan.flight
+        if flight == 0:
+            self._finish(before)
+        held = b.mov("u32", before)
+        self._slice(before, first=False)
+        if flight == 1:
+            b.emit("wgmma.wait_group.sync.aligned", 1)
+            self.release(held)
 
-    def _give_back_rest(self) -> None:
-        """The tile was too short to need all of them."""
-        if self.lent is not None and self.problem.slices < self.lent.due + len(self.lent.stages):
-            self.lent.give_rest()
+    def _rounds(self, count: int, body: Callable[[], None], *, first: int = 0) -> None:
+        """So many slices, between which stages that C's last tile holds are given back (see
+        `Lent.among`)."""
+        if self.lent is not None:
+            self.lent.among(count, body, first=first)
+        elif count:
+            with self.b.loop(count, dtype="u32", unroll=False):
+                body()
 
     def arrived(self) -> None:
         """Wait until the cursor's stage may be multiplied."""

@@ -66,10 +66,7 @@ class Promoted(Mainloop):
                 b.mov("f32", 0.0, out=register)
         if self.turns is not None:
             self.turns.take()
-        with b.loop(problem.slices, dtype="u32", unroll=False) as at:
-            self._slice_units()
-            self._give_back(at)
-        self._give_back_rest()
+        self._rounds(problem.slices, self._slice_units, first=1)
         if self.turns is not None:
             self.turns.give()
         self.pass_over()

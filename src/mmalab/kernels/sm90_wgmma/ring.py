@@ -189,34 +189,36 @@ class Lent:
         """C is on its way from all of them."""
         self.b.mov("u32", len(self.stages), out=self.kept)
 
-    def among(self, rounds: Register | int, body: Callable[[], None]) -> None:
-        """So many rounds, each a slice and the wait for the next one; between them stages go back
-        as they are due. The loop itself is free of that: it ends where one is due, and goes on."""
+    def among(self, rounds: Register | int, body: Callable[[], None], *, first: int = 0) -> None:
+        """So many rounds, each a slice; between them stages go back as they are due, the first one
+        `first` rounds later where slice 0 is a round too, and behind them those that were not. The
+        loop itself is free of that: it ends where one is due, and goes on."""
+        due = self.due + first
+        if rounds != 0:
+            self._among(rounds, body, due)
+        if isinstance(rounds, Register) or rounds < due + len(self.stages):
+            self.give_rest()
+
+    def _among(self, rounds: Register | int, body: Callable[[], None], due: int) -> None:
         b = self.b
         at, until, now = b.mov("u32", 0), b.mov("u32", rounds), b.reg("u32")
-        b.min("u32", until, self.due, out=now)
+        b.min("u32", until, due, out=now)
         again, behind = b.label("rounds"), b.label("behind")
         b.place(again)
         with b.loop(now, at, dtype="u32", unroll=False):
             body()
         b.branch(behind, b.setp("ge", "u32", now, until))
         b.mov("u32", now, out=at)
-        self.give_one()
+        self._give_one()
         one_more = b.min("u32", b.add("u32", at, 1), until)
         b.selp("b32", one_more, until, b.setp("ne", "u32", self.kept, 0), out=now)
         b.branch(again, uniform=True)
         b.place(behind)
 
-    def give_one(self, behind: Register | None = None) -> None:
-        """The next stage that is kept, if there is one; behind this slice of the tile (in a
-        register), if one is due."""
-        b = self.b
-        now = b.setp("ne", "u32", self.kept, 0)
-        if behind is not None and self.due > 0:
-            now = b.setp("ge.and", "u32", behind, self.due, now)
-        with b.when(now):
-            for which in reversed(range(len(self.stages))):
-                self._give(which)
+    def _give_one(self) -> None:
+        """The next stage that is kept, if there is one."""
+        for which in reversed(range(len(self.stages))):
+            self._give(which)
 
     def give_rest(self) -> None:
         """All stages that are still kept."""

@@ -81,13 +81,10 @@ class Window:
     def line_of(self, step: Register, place: Place) -> Register:
         """Where the tile's first line of B lies in the window."""
         b, lines = self.b, self.problem.block_lines
-        slot = self._slot(step)
-        within = b.sub("u32", place.n, b.mul_lo("u32", b.div("u32", place.n, lines), lines))
-        return b.mad_lo("u32", slot, lines, within)
+        return b.mad_lo("u32", self._slot(step), lines, b.rem("u32", place.n, lines))
 
     def _slot(self, step: Register) -> Register:
-        b, blocks = self.b, self.problem.window_blocks
-        return b.sub("u32", step, b.mul_lo("u32", b.div("u32", step, blocks), blocks))
+        return self.b.rem("u32", step, self.problem.window_blocks)
 
     def _tiles_of(self, step: Register) -> Register:
         """CTAs that multiply a step: those of its band's rows."""
@@ -194,8 +191,7 @@ class Window:
         chunks of a row takes a dozen instructions."""
         b, problem = self.b, self.problem
         chunks, lines = problem.b_pitch // CHUNK, problem.block_lines
-        begins = b.mul_lo("u32", b.sub("u32", step, b.mul_lo(
-            "u32", b.div("u32", step, self.columns), self.columns)), lines)
+        begins = b.mul_lo("u32", b.rem("u32", step, self.columns), lines)
         row = b.div("u32", share.first, chunks)
         column = b.sub("u32", share.first, b.mul_lo("u32", row, chunks))
         source = b.mad_wide("u32", b.add("u32", begins, row), problem.pitch, self.pointers["b"])
