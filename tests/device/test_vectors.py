@@ -7,22 +7,18 @@ again. Every kernel and every form is here; sizes that take the emulator seconds
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from functools import cache
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from pretend import ROOT, tool
 
 import mmalab
 from mmalab import isa
 from mmalab.kernels import ladder
 
-ROOT = Path(__file__).resolve().parents[2]
 VECTORS = ROOT / "vectors" / "h200"
 #: Multiplications of a product of this test: less than a second of the emulator's.
 MOST = 24_000_000
@@ -31,16 +27,6 @@ PARTS = 8
 LATER: frozenset[str] = frozenset()
 NEW = ("mma, fed, ", "streamed, ", "16 tiles a CTA, ring", "16 tiles a CTA, bf16 to words",
        "16 tiles a CTA, s8 to words", "16 tiles a CTA, tf32 to words")
-
-
-def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 PRODUCTS, FORMS = tool("gpu_equality"), tool("gpu_wgmma")

@@ -22,7 +22,7 @@ from typing import Any
 
 from mmalab.errors import UsageError
 from mmalab.isa.lookup import find
-from mmalab.kernels.image import STRIDE, THREADS, fill
+from mmalab.kernels.image import STRIDE, THREADS, aligned, fill, part, tensor_map
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.kernel import Kernel, Param
 from mmalab.ptx.nodes import Register
@@ -101,23 +101,18 @@ class _Writer:
         self.cta = b.add("u32", own, self.rank)
         self.map: Register | None = None
         if self.mapped:
-            given = b.param("map", "b8", dims=[128], align=64)
-            self.map = b.cvta("param.u64", b.mov("u64", given))
+            self.map = tensor_map(b)
         self.image = self._parameter("image", IMAGE)
         self.routes = self._thread_part("routes", ROUTE)
         self.words = self._parameter("words", 16 * THREADS)
         self.out = self._parameter("out", IMAGE)
         self.got = self._thread_part("got", 4)
         self.done = self._parameter("done", 4)
-        base = b.mov("u32", shared)
-        # a launch may put the array at less than it asks for
-        self.base = b.and_("b32", b.add("u32", base, 1023), 0xFFFFFC00)
+        self.base = aligned(b, shared)
 
     def _parameter(self, name: str, stride: int) -> Register:
         """The address of this CTA's part of a parameter."""
-        b = self.b
-        pointer = b.cvta("to.global.u64", b.load_param(b.param(name, "u64")))
-        return b.add("u64", pointer, b.mul_wide("u32", self.cta, stride))
+        return part(self.b, name, self.cta, stride)
 
     def _thread_part(self, name: str, words: int) -> Register:
         """The address of this thread's words of a parameter."""

@@ -17,7 +17,7 @@ where the wait ended.
 from __future__ import annotations
 
 from mmalab.isa.lookup import find
-from mmalab.kernels.image import STRIDE, THREADS, fill
+from mmalab.kernels.image import STRIDE, THREADS, aligned, fill, part, tensor_map
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.kernel import Kernel, Param
 from mmalab.ptx.nodes import Register
@@ -71,23 +71,18 @@ class _Writer:
         shared = b.dynamic_shared(align=1024)
         self.thread, self._case = b.mov("u32", b.tid.x), b.mov("u32", b.ctaid.x)
         if mapped:
-            given = b.param("map", "b8", dims=[128], align=64)
-            self._map = b.cvta("param.u64", b.mov("u64", given))
+            self._map = tensor_map(b)
         else:
             self._map = b.cvta("to.global.u64", b.load_param(b.param("to", "u64")))
         self._image = self._parameter("image", size)
         self._words = self._parameter("words", 4 * WORDS)
         self._out = self._parameter("out", size)
         self._done = self._parameter("done", 4)
-        base = b.mov("u32", shared)
-        # a launch may put the array at less than it asks for
-        self._base = b.and_("b32", b.add("u32", base, 1023), 0xFFFFFC00)
+        self._base = aligned(b, shared)
 
     def _parameter(self, name: str, stride: int) -> Register:
         """The address of this CTA's part of a parameter, `stride` bytes for each case."""
-        b = self.builder
-        pointer = b.cvta("to.global.u64", b.load_param(b.param(name, "u64")))
-        return b.add("u64", pointer, b.mul_wide("u32", self._case, stride))
+        return part(self.builder, name, self._case, stride)
 
     def _word(self, index: int) -> Register:
         b = self.builder

@@ -15,7 +15,7 @@ from typing import Any
 
 from mmalab.isa.form import Form
 from mmalab.isa.lookup import find
-from mmalab.kernels.image import STRIDE, THREADS, fill
+from mmalab.kernels.image import STRIDE, THREADS, aligned, fill, part
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.kernel import Kernel, Param
 from mmalab.ptx.nodes import Register
@@ -75,11 +75,8 @@ class _Writer:
         self._thread, self._case = b.mov("u32", b.tid.x), b.mov("u32", b.ctaid.x)
         self._image = self._parameter("image", "u8", (size,), size)
         descriptors = self._parameter("descriptors", "u64", (2,), 16)
-        base = b.mov("u32", self._shared)
-        # a launch may put the array at less than it asks for
-        base = b.and_("b32", b.add("u32", base, 1023), 0xFFFFFC00)
-        self._base = base
-        units = b.cvt("u64.u32", b.shr("u32", base, 4))
+        self._base = aligned(b, self._shared)
+        units = b.cvt("u64.u32", b.shr("u32", self._base, 4))
         self.descriptors = tuple(
             b.add("u64", b.ld("global.u64", b.at(descriptors, 8 * at)), units) for at in range(2))
         scale = b.ld("global.u32", b.at(self._parameter("scale_d", "u32", (), 4)))
@@ -87,10 +84,8 @@ class _Writer:
 
     def _parameter(self, name: str, dtype: str, shape: tuple[int, ...], stride: int) -> Register:
         """The address of this CTA's part of a parameter, `stride` bytes for each case."""
-        b = self.builder
         self._listed.append((name, dtype, shape))
-        pointer = b.cvta("to.global.u64", b.load_param(b.param(name, "u64")))
-        return b.add("u64", pointer, b.mul_wide("u32", self._case, stride))
+        return part(self.builder, name, self._case, stride)
 
     def loaded(self, name: str, count: int) -> list[Register]:
         """Registers from [registers, 128] words."""
