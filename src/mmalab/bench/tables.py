@@ -94,6 +94,12 @@ _MODELS = {
 }
 
 
+#: Both through windows, in bands of a fourth, a third and half of the rows.
+_WINDOWED = tuple(
+    {**_BF16, "copy": "windowed", "tile": (256, 192), "stages": 4, "cluster": (1, 2), **other}
+    for other in (_LINE, {**_LINE, "flight": 0}, {**_LINE, "band": 2816}, {**_LINE, "band": 4096},
+                  {"tile": (128, 256), "cluster": (2, 1)},
+                  {**_LINE, "tile": (256, 208), "stages": 3, "band": 2816}))
 def _rows(kind: str, sizes: Mapping[str, tuple[int, int, int]], kernel: str,
           *arguments: Mapping[str, Any]) -> tuple[Row, ...]:
     return tuple(Row(f"{kind} {title}", *size, kernel, arguments)
@@ -155,6 +161,7 @@ def table_rows(names: Iterable[str]) -> list[Row]:
         UsageError: a table that is not there.
     """
     rows: list[Row] = []
+                  *_rows("BF16, both through windows,", _UNALIGNED, _WGMMA, *_WINDOWED),
     for name in names:
         if name not in TABLES:
             raise UsageError(f"--table {name}", "is no table", legal=list(TABLES),

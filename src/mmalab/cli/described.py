@@ -38,6 +38,7 @@ _COPIES: Mapping[str, str] = MappingProxyType({
     "shifted": "TMA of boxes that overlap, whose lines three warps move to their places",
     "streamed": "TMA, of boxes of A that overlap; of B through a window of copies that three warps "
                 "write",
+    "windowed": "TMA, through windows of copies that three warps write",
     "threads": "threads gather",
     "padded": "TMA of copies with wider rows, which the kernel makes first"})
 

@@ -83,14 +83,14 @@ def _check_rows(p: Problem) -> None:
         step = 16 // p.recipe.bytes
         raise UsageError(f"copy 'tma', k={p.k}", f"rows of {p.pitch} bytes are no "
                          "multiples of 16, as a tensor map's strides are",
-                         legal=["'shifted'", "'streamed'", "'threads'", "'padded'",
+                         legal=["'shifted'", "'streamed'", "'threads'", "'padded'", "'windowed'",
                                 f"k={p.k + -p.k % step}"],
                          where="CUDA driver API, cuTensorMapEncodeTiled")
 
 
 def _check_strides(p: Problem) -> None:
-    if p.padded:
-        _check_padded(p)
+    if p.padded or p.windowed:
+        _check_copied(p)
     if p.shifted:
         _check_shifted(p)
     if p.streamed:
@@ -181,10 +181,10 @@ def _check_loaded(p: Problem) -> None:
                          where=_WHERE)
 
 
-def _check_padded(p: Problem) -> None:
+def _check_copied(p: Problem) -> None:
     if p.batch > 1 or p.experts or not p.plan.persistent or p.plan.ctas > 2 \
             or p.plan.overlap != "none":
-        raise UsageError(f"copy 'padded', batch {p.batch}, {p.experts} experts, cluster "
+        raise UsageError(f"copy {p.plan.copy!r}, batch {p.batch}, {p.experts} experts, cluster "
                          f"{p.plan.cluster}, overlap {p.plan.overlap!r}", "copies one A "
                          "and one B, by CTAs that must all be resident", legal="one product, "
                          "persistent, clusters of 1 or 2, overlap='none'", where=_WHERE)

@@ -82,9 +82,9 @@ def maps_of(problem: Problem) -> dict[str, MapShape]:
     if not problem.gathered:
         a_lines, b_lines = plan.tile[0] // plan.cluster[1], plan.tile[1] // plan.cluster[0]
         made["a"] = (_by_phase(problem, a_lines) if problem.loaded else
-                     _operand(problem, problem.lines[0], a_lines))
+                     _operand(problem, problem.a_lines, a_lines))
         made["b"] = (_dealt(problem, b_lines) if problem.dealt else _in_window(problem, b_lines)
-                     if problem.streamed else _operand(problem, problem.lines[1], b_lines))
+                     if problem.streamed else _operand(problem, problem.b_lines, b_lines))
     made = {name: replace(shape, l2_promotion=plan.l2_promotion) for name, shape in made.items()}
     if plan.store in ("staged", "ring"):
         columns = panel_columns(problem)
@@ -144,6 +144,13 @@ def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:
         c = maps["c"].over(args[-1]) if "c" in maps else args[-1]
         return [maps["a"].over(rows[0]), maps["b"].over(rows[1]), c, *args[:2], *rows,
                 np.zeros(1, np.uint32)]
+    if problem.windowed:
+        windows = [np.zeros((lines, problem.row_pitch // problem.recipe.bytes),
+                            formats.dtype_of(problem.recipe.dtype))
+                   for lines in (problem.a_lines, problem.b_lines)]
+        c = maps["c"].over(args[-1]) if "c" in maps else args[-1]
+        return [maps["a"].over(windows[0]), maps["b"].over(windows[1]), c, *args[:2], *windows,
+                np.zeros(1 + 2 * problem.window_steps, np.uint32)]
     if problem.streamed:
         a, b, c = args
         window = np.zeros((problem.b_lines, problem.b_pitch // problem.recipe.bytes),

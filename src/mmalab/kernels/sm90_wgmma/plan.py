@@ -38,7 +38,7 @@ STORES = ("permuted", "staged", "ring", "direct")
 _LEFTS = ("shared", "registers")
 _PROMOTIONS = ("none", "64B", "128B", "256B")
 _OVERLAPS = ("none", "launch")
-_COPIES = ("", "tma", "shifted", "streamed", "threads", "padded")
+_COPIES = ("", "tma", "shifted", "streamed", "threads", "padded", "windowed")
 #: The same where threads gather the operands, and where they gather them by words.
 _GATHERING, _BY_WORDS = (56, 224), (104, 200)
 _WHERE = "mmalab.kernels.sm90_wgmma"
@@ -86,7 +86,8 @@ class Plan:
             `streamed`: the same of A, and of B through a window of copies (see `window`); `threads`
             that gather (see `gather`); nothing: `tma` or `threads`, as the rows allow;
             `padded`: TMA over copies that the kernel makes first (see `padding`; as many SMs as
-            `sms` must be there, with nothing else on them).
+            `sms` must be there, with nothing else on them); `windowed`: over copies of those blocks
+            alone that are being multiplied or come next (see `windowed`; of as many SMs).
         left: where wgmma takes A from, `shared` memory or, of lines that would have to be shifted,
             `registers` (see `loaded`).
         flight: groups of products under way while the next slice is awaited, 0 or 1.

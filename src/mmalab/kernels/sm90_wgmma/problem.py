@@ -109,7 +109,8 @@ class Problem:
         """How A and B come into shared memory: the plan's way, as far as rows allow or need it."""
         if self.gathered:
             return "threads"
-        return self.plan.copy if self.leaning or self.padded else "tma"
+        copied = self.leaning or self.padded or self.windowed
+        return self.plan.copy if copied else "tma"
 
     @property
     def gathered(self) -> bool:
@@ -165,11 +166,21 @@ class Problem:
         return self.plan.copy == "padded"
 
     @property
+    @property
+    def copies(self) -> bool:
+        """Whether all CTAs copy, in global memory, what they multiply."""
+        return self.padded or self.streamed or self.windowed
+
+    @property
+    def windowed(self) -> bool:
+        """Whether A and B come through windows of copies (see `windowed`)."""
+        return self.unit < 16 and self.plan.copy == "windowed"
+
     def row_pitch(self) -> int:
         """Bytes from one row to the next where tensor maps read A, and B but for `b_pitch`."""
         if self.leaning:
             return self.pitch - self.lean
-        return self.padded_pitch if self.padded else self.pitch
+        return self.padded_pitch if self.padded or self.windowed else self.pitch
 
     @property
     def padded_pitch(self) -> int:
@@ -197,6 +208,17 @@ class Problem:
         return -(-self.cluster_tiles[0] // self.band_rows) * self.cluster_tiles[1]
 
     @property
+    @property
+    def a_block_lines(self) -> int:
+        """Lines of A that a cluster multiplies at a time."""
+        return self.plan.tile[0] * self.plan.cluster[0]
+
+    @property
+    def a_window_blocks(self) -> int:
+        """Rows of tiles whose lines of A are there at a time: the band that is multiplied, and the
+        next."""
+        return min(2 * self.band_rows, self.cluster_tiles[0])
+
     def left_over(self) -> tuple[int, int]:
         """Rows of A and B behind the last ones that fill all phases."""
         return (self.m % self.phases, self.n % self.phases) if self.shifted else (0, 0)
@@ -274,9 +296,15 @@ class Problem:
         return self.m * self.batch, self.n * max(self.batch, self.experts)
 
     @property
+    @property
+    def a_lines(self) -> int:
+        """Rows of A where tensor maps read."""
+        return self.a_window_blocks * self.a_block_lines if self.windowed else self.lines[0]
+
     def b_lines(self) -> int:
         """Rows of B where tensor maps read."""
-        return self.window_blocks * self.block_lines if self.streamed else self.lines[1]
+        through = self.streamed or self.windowed
+        return self.window_blocks * self.block_lines if through else self.lines[1]
 
     @property
     def b_values(self) -> int:

@@ -16,6 +16,7 @@ from mmalab.kernels.sm90_wgmma.plan import EXPERT_ROWS, SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
 from mmalab.kernels.sm90_wgmma.window import Window
+from mmalab.kernels.sm90_wgmma.windowed import Windowed
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Immediate, Register
 
@@ -29,9 +30,10 @@ class Producer:
 
     def __init__(self, b: KernelBuilder, problem: Problem, barriers: Barriers, shared: Register,
                  maps: dict[str, Register], rank: Register | None,
-                 experts: Register | None = None, window: Window | None = None) -> None:
-        """`experts`: the address of the array that names each row block's B; `window`: what B comes
-        through."""
+                 experts: Register | None = None,
+                 window: Window | Windowed | None = None) -> None:
+        """`experts`: the address of the array that names each row block's B; `window`: what B or
+        both come through."""
         self.experts, self.window = experts, window
         self.b, self.problem, self.shared, self.rank = b, problem, shared, rank
         self.addresses, self.shapes = maps, maps_of(problem)
@@ -42,7 +44,7 @@ class Producer:
         b, problem, plan = self.b, self.problem, self.problem.plan
         operands = (_Operand("a", 0, plan.tile[0], plan.cluster[1]),
                     _Operand("b", plan.a_bytes, plan.tile[1], plan.cluster[0]))
-        lines = (place.line(b, place.m, problem.m), self._line_of_b(place))
+        lines = self._lines(place)
         places = [self._part(operand, first)
                   for operand, first in zip(operands, lines, strict=True)]
         at = b.mov("u32", 0)
@@ -60,9 +62,15 @@ class Producer:
             b.emit("mbarrier.arrive.shared::cta.b64", b.sink, b.at(self.cursor.wait_empty()))
             self.cursor.advance()
 
+    def _lines(self, place: Place) -> tuple[Register, Register]:
+        """Where the tile's first lines of A and B lie."""
+        if isinstance(self.window, Windowed):
+            return self.window.lines_of(place)
+        return place.line(self.b, place.m, self.problem.m), self._line_of_b(place)
+
     def _line_of_b(self, place: Place) -> Register:
         b, n = self.b, self.problem.n
-        if self.window is not None:
+        if isinstance(self.window, Window):
             step = self.window.step_of(place)
             self.window.wait_ready(step)
             return self.window.line_of(step, place)

@@ -1,0 +1,255 @@
+"""Both operands of any pitch through windows: copied some lines at a time, before their products.
+
+TMA reads rows of 16-byte multiples alone. Copied to such rows, both operands come as aligned ones
+do, with multicast and from shared memory; and since tiles are computed band by band, column by
+column, neither has to be there as a whole. B's window moves through the columns, as often as there
+are bands; that of A holds the band that is multiplied and the next one::
+
+    8192 x 8192, tiles of 256 x 192 in clusters of (1, 2), bands of 2048 rows
+
+    columns of B     | 0 | 1 | 2 | 3 |  ...  |10 |11 |12 | ...     22 blocks of 384 columns
+    multiplied               [ 2   3    ...   10 ]                 66 clusters, 8 rows of tiles
+    being copied                                 [11  12 ]
+    place                      2   3    ...   10  11   0           block t lies at t % 12
+
+    rows of A        | 0 ... 2047 | 2048 ... 4095 | 4096 ...       4 bands
+    multiplied       [ 0 ... 2047 ]
+    being copied                  [ 2048 ... ]                     row m lies at m % 4096
+
+The *steps* of a product are the blocks of B, band after band. All threads copy the first band of A
+and the steps that the first tiles need; then three warps of every CTA take a share of each further
+step, and of some rows of A's next band before it. Two counters of each step tell who may go on::
+
+    copy:      rows of A that are due;
+               wait done[t - 12] = tiles of that step;   a share of step t;   ready[t] += 1
+    fill:      wait ready[t] = all shares;               TMA of the tile's slices, A's and B's
+    multiply:  all slices are there:                     done[t] += 1
+
+A needs no counters. Its rows come before the first step of their band, so that who has seen that
+step ready may read them. And a warp begins with them only when it has waited for the last step of
+the band whose place they take, and so for all before it. Nobody waits for a later step, so the
+smallest windows do not deadlock, but all CTAs must be resident. The CTA that ends last clears the
+counters for the next launch.
+
+    >>> from mmalab.kernels.sm90_wgmma import Plan, gemm
+    >>> plan = Plan((256, 192), 4, (1, 2), copy="windowed", band=2048)
+    >>> gemm(8192, 8192, 4092, plan=plan).facts["window"]     # lines of A and of B at a time
+    (4096, 4608)
+"""
+
+from __future__ import annotations
+
+from mmalab.kernels.sm90_wgmma.order import Place
+from mmalab.kernels.sm90_wgmma.padding import CHUNK
+from mmalab.kernels.sm90_wgmma.plan import GROUP
+from mmalab.kernels.sm90_wgmma.problem import Problem
+from mmalab.kernels.sm90_wgmma.spans import Block, Spans
+from mmalab.ptx.builder import KernelBuilder
+from mmalab.ptx.nodes import Register
+
+__all__ = ["Windowed"]
+
+#: Warps of a CTA that copy: the first of the group has the thread that starts TMA.
+_WARPS = 3
+#: Spans that a warp has under way: before the products begin, and beside them with so many
+#: registers of a thread.
+_AT_FIRST = 8
+_TURNS = {40: 4, 24: 1}
+
+
+class Windowed:
+    """Writes the copies, and who waits for whom.
+
+    `pointers`: ``a``, ``b``, their windows ``a_window``, ``b_window``, and ``counters``.
+    """
+
+    def __init__(self, b: KernelBuilder, problem: Problem, thread: Register,
+                 pointers: dict[str, Register]) -> None:
+        self.b, self.problem, self.thread, self.pointers = b, problem, thread, pointers
+        self.down, self.columns = problem.cluster_tiles
+        self.rows = problem.band_rows
+        #: Rows of A in a band, lines of B in a step, and steps in the window.
+        self.band, self.lines = self.rows * problem.a_block_lines, problem.block_lines
+        self.blocks, self.steps = problem.window_blocks, problem.window_steps
+        #: Rows of A that come before a step, once the window has gone round in their band.
+        self.each = -(-self.band // max(1, self.columns - self.blocks))
+        self.shares = problem.grid[0] * _WARPS
+        registers = problem.registers[0] if problem.registers else max(_TURNS)
+        turns = next(turns for least, turns in _TURNS.items() if registers >= least)
+        self.spans = Spans(b, problem, problem.plan.groups * GROUP // 32 + 1, _WARPS, turns)
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def _step_of(self, place: Place) -> Register:
+        """The step that a tile belongs to."""
+        b = self.b
+        column = b.div("u32", place.n, self.lines)
+        return b.mad_lo("u32", b.div("u32", place.m, self.band), self.columns, column)
+
+    def _slot(self, step: Register) -> Register:
+        """The first line of a step in the window."""
+        return self.b.mul_lo("u32", self.b.rem("u32", step, self.blocks), self.lines)
+
+    def _row(self, row: Register) -> Register:
+        """Where a row of A lies in its window."""
+        return row if self.down <= 2 * self.rows else self.b.rem("u32", row, 2 * self.band)
+
+    def _tiles_of(self, step: Register) -> Register:
+        """CTAs that multiply a step: those of its band's rows."""
+        b, ctas = self.b, self.problem.plan.ctas
+        if self.down % self.rows == 0:
+            return b.mov("u32", self.rows * ctas)
+        begins = b.mul_lo("u32", b.div("u32", step, self.columns), self.rows)
+        rows = b.min("u32", b.sub("u32", b.mov("u32", self.down), begins), self.rows)
+        return b.mul_lo("u32", rows, ctas)
+
+    def _counter(self, step: Register, *, done: bool) -> Register:
+        """Address of ready[step] or done[step]; before them lies the count of CTAs that ended."""
+        b = self.b
+        at = b.add("u32", step, 1 + (self.steps if done else 0))
+        return b.mad_wide("u32", at, 4, self.pointers["counters"])
+
+    def _wait(self, counter: Register, count: Register | int) -> None:
+        b, seen, again = self.b, self.b.reg("u32"), self.b.label("counting")
+        b.place(again)
+        b.emit("ld.acquire.gpu.global.u32", seen, b.at(counter))
+        b.branch(again, b.setp("ne", "u32", seen, count))
+
+    def _count(self, counter: Register, much: int = 1) -> None:
+        self.b.emit("red.release.gpu.global.add.u32", self.b.at(counter), much)
+
+    # --- who fills, who multiplies ----------------------------------------------------------------
+
+    def lines_of(self, place: Place) -> tuple[Register, Register]:
+        """Wait until a tile's lines of A and B are there, for TMA too (one thread); where the first
+        ones lie in the windows."""
+        b = self.b
+        step = self._step_of(place)
+        self._wait(self._counter(step, done=False), self.shares)
+        b.emit("fence.proxy.async.global")
+        return self._row(place.m), b.add("u32", self._slot(step),
+                                         b.rem("u32", place.n, self.lines))
+
+    def tell_done(self, place: Place) -> None:
+        """A tile's slices have all been read (one thread of those that have waited for them)."""
+        b = self.b
+        counter = self._counter(self._step_of(place), done=True)
+        turns = self.problem.plan.schedule == "pingpong"
+        thread = b.and_("b32", self.thread, GROUP - 1) if turns else self.thread
+        with b.guard(b.setp("eq", "u32", thread, 0)):
+            self._count(counter)
+
+    def clear(self) -> None:
+        """At the end of all CTAs, by one warp: what counts begins at zero again."""
+        b, counters = self.b, self.pointers["counters"]
+        b.emit("barrier.sync", 0)  # lanes of the warp that fills come one by one
+        with b.when(b.setp("lt", "u32", self.thread, 32)):
+            before = b.mov("u32", 0)
+            with b.guard(b.setp("eq", "u32", self.thread, 0)):
+                b.emit("atom.add.acq_rel.gpu.global.u32", before, b.at(counters), 1)
+            last = b.setp("eq", "u32", b.shfl("idx.b32", before, 0, 31, -1),
+                          self.problem.grid[0] - 1)
+            with b.when(last):
+                b.emit("bar.warp.sync", -1)
+                with b.loop(1 + 2 * self.steps, self.thread, 32, dtype="u32",
+                            unroll=False) as at:
+                    b.emit("st.global.u32", b.at(b.mad_wide("u32", at, 4, counters)), 0)
+
+    # --- who copies -------------------------------------------------------------------------------
+
+    @property
+    def first(self) -> int:
+        """Steps that are there before anybody multiplies."""
+        return min(-(-self.problem.clusters // self.rows), self.blocks)
+
+    def begin(self) -> None:
+        """What the first tiles need, by all threads: the first band of A, the first steps of B."""
+        b, problem = self.b, self.problem
+        threads = problem.plan.threads
+        spans = Spans(b, problem, 0, threads // 32, _AT_FIRST)
+        for name, lines, of in (("a", self.band, problem.m),
+                                ("b", self.first * self.lines, problem.n)):
+            spans.copy(Block(self.pointers[name], self.pointers[f"{name}_window"], min(lines, of),
+                             of - 1, self._tail(of)))
+        b.emit("fence.proxy.async.global")
+        b.emit("bar.sync", 0)
+        with b.loop(self.first, self.thread, threads, dtype="u32", unroll=False) as step:
+            self._count(self._counter(step, done=False), _WARPS)
+
+    def copy(self) -> None:
+        """All others, by three warps."""
+        b = self.b
+        leads = b.setp("eq", "u32", b.and_("b32", b.mov("u32", b.tid.x), 31), 0)
+        row = b.mov("u32", self.band)
+        with b.loop(self.steps, self.first, dtype="u32", unroll=False) as step:
+            if self.down > self.rows:
+                self._copy_rows(row, self._due(step), leads)
+            self._copy_step(step, leads)
+            b.emit("fence.proxy.async.global")
+            b.emit("bar.warp.sync", -1)
+            with b.when(leads):
+                self._count(self._counter(step, done=False))
+
+    def _due(self, step: Register) -> Register:
+        """Rows of A that are there before a step: those of its band, and of the next one an even
+        share of what the steps are that wait for others of this band."""
+        b = self.b
+        band = b.div("u32", step, self.columns)
+        column = b.sub("u32", step, b.mul_lo("u32", band, self.columns))
+        past = b.sub("u32", b.max("u32", column, self.blocks - 1), self.blocks - 1)
+        ahead = b.min("u32", b.mul_lo("u32", past, self.each), self.band)
+        due = b.mad_lo("u32", b.add("u32", band, 1), self.band, ahead)
+        return b.min("u32", due, self.problem.m)
+
+    def _copy_rows(self, row: Register, due: Register, leads: Register) -> None:
+        """This warp's share of A's rows from `row` on, which moves to `due`."""
+        b, problem = self.b, self.problem
+        source = b.mad_wide("u32", row, problem.pitch, self.pointers["a"])
+        target = b.mad_wide("u32", self._row(row), problem.padded_pitch, self.pointers["a_window"])
+        last: Register | int = 0
+        if self._tail(problem.m):
+            last = b.sub("u32", b.mov("u32", problem.m - 1), row)
+        with b.when(b.setp("lt", "u32", row, due)):
+            with b.when(leads):
+                self._fetch("a", problem.m, due, self.each)
+            self.spans.copy(Block(source, target, b.sub("u32", due, row), last,
+                                  self._tail(problem.m)))
+            b.mov("u32", due, out=row)
+
+    def _copy_step(self, step: Register, leads: Register) -> None:
+        """This warp's share of a step, once its place is free: one lane looks, and tells it."""
+        b, problem = self.b, self.problem
+        with b.when(leads):
+            coming = b.rem("u32", b.add("u32", step, 1), self.columns)
+            self._fetch("b", problem.n, b.mul_lo("u32", coming, self.lines), self.lines)
+        with b.when(b.setp("ge.and", "u32", step, self.blocks, leads)):
+            ahead = b.sub("u32", step, self.blocks)
+            self._wait(self._counter(ahead, done=True), self._tiles_of(ahead))
+        b.emit("bar.warp.sync", -1)
+        begins = b.mul_lo("u32", b.rem("u32", step, self.columns), self.lines)
+        last: Register | int = 0
+        lines: Register | int = self.lines
+        if problem.n % self.lines or self._tail(problem.n):
+            last = b.sub("u32", b.mov("u32", problem.n - 1), begins)
+            lines = b.min("u32", b.add("u32", last, 1), self.lines)
+        self.spans.copy(Block(
+            b.mad_wide("u32", begins, problem.pitch, self.pointers["b"]),
+            b.mad_wide("u32", self._slot(step), problem.padded_pitch, self.pointers["b_window"]),
+            lines, last, self._tail(problem.n)))
+
+    def _fetch(self, name: str, of: int, line: Register, lines: int) -> None:
+        """Have L2 fetch a share of what is copied next, so that it comes from there (one thread):
+        of `lines` lines from `line` on, of `of` that the operand has."""
+        b, pitch = self.b, self.problem.pitch
+        each = (-(-lines * pitch // (self.shares * CHUNK)) + 1) * CHUNK
+        begins = b.and_("b64", b.mul_wide("u32", line, pitch), -CHUNK)
+        at = b.add("u64", begins, b.mul_wide("u32", self.spans.share(), each))
+        left = b.sub("s64", b.mov("s64", of * pitch // CHUNK * CHUNK), at)
+        size = b.cvt("u32.u64", b.min("s64", left, each))
+        with b.when(b.setp("gt", "s64", left, 0)):
+            b.emit("cp.async.bulk.prefetch.L2.global",
+                   b.at(b.add("u64", at, self.pointers[name])), size)
+
+    def _tail(self, of: int) -> int:
+        """Bytes of an operand's last word, 0 where it is whole."""
+        return of * self.problem.pitch % CHUNK

@@ -1,0 +1,230 @@
+"""Both operands through windows: blocks of rows of any pitch copied just before their products."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hopper import found_in, multiplied, right_and_clean
+from products import arguments, differing
+
+import mmalab
+from mmalab.bench.row import make_kernel
+from mmalab.bench.tables import TABLES
+from mmalab.device.launch import check_resident
+from mmalab.emulator.interpret import Interpreter
+from mmalab.emulator.run import emulate
+from mmalab.errors import UsageError
+from mmalab.kernels.sm90_wgmma import Plan, gemm
+from mmalab.kernels.sm90_wgmma.windowed import Windowed
+
+SMALL = {"tile": (128, 64), "stages": 3, "copy": "windowed"}
+#: Two bands more than A's window holds, and columns that come round in B's.
+ROUND = {"tile": (64, 32), "groups": 1, "sms": 2, "band": 64}
+
+
+def windowed(m: int, n: int, k: int, dtype: str = "bf16", **plan: Any) -> Any:
+    return gemm(m, n, k, dtype, plan=Plan(**{**SMALL, **plan}))
+
+
+def comes_round(k: int = 100) -> Any:
+    return windowed(296, 256, k, **ROUND)
+
+
+@pytest.mark.parametrize(("sizes", "choices"), [
+    ((136, 64, 100), {"sms": 1}),                                       # aligned to 8 bytes
+    ((136, 384, 98), {"sms": 2, "band": 128}),                          # to 4; six blocks of B
+    ((700, 192, 127), {"tile": (128, 96), "sms": 2, "band": 128, "store": "direct"}),  # to 2
+    ((264, 170, 100), {"sms": 2, "band": 256, "store": "direct"}),      # edges, a band of one row
+    ((135, 61, 57), {"tile": (128, 32), "sms": 1, "store": "direct"}),  # ends within a word
+    ((133, 35, 6), {"tile": (128, 32), "sms": 1, "store": "direct"}),   # rows shorter than a word
+    ((264, 256, 98), {"tile": (256, 64), "cluster": (1, 2), "sms": 4, "flight": 0}),
+    ((264, 128, 100), {"cluster": (2, 1), "sms": 4, "band": 256}),
+    ((1030, 352, 99), {"sms": 3, "band": 256, "store": "staged"}),      # five bands
+    ((136, 96, 1001), {"sms": 2}),                                      # five spans of a row
+    ((520, 96, 99), {"tile": (64, 48), "sms": 3, "band": 128, "store": "direct",
+                     "schedule": "pingpong"}),
+    ((137, 160, 138), {"dtype": "s8", "tile": (128, 32), "sms": 3}),
+    ((136, 96, 35), {"dtype": "tf32", "sms": 1}),
+])
+def test_result_is_the_reference_bit_for_bit(sizes, choices):
+    """Every alignment of even rows, windows that come round; nothing for anybody to find."""
+    kernel = windowed(*sizes, **choices)
+    right_and_clean(kernel, "windowed")
+    assert all(kernel.facts["maps"][name].strides[0] % 16 == 0 for name in "ab")
+
+
+@pytest.mark.parametrize("k", [100, 98, 97])
+def test_any_bits_are_copied_as_they_are(k):
+    """NaN of any payload, infinities and subnormals, where no sum hides them: the copies
+    themselves."""
+    kernel = windowed(135, 64, k, sms=1)
+    args = arguments(kernel, "bits")
+    values = kernel.values(args)
+    mmalab.emulate(replace(kernel, prepare=lambda _: values), args, target="sm_90a")
+    for operand, window in zip(args[:2], values[5:7], strict=True):
+        rows = len(operand)
+        assert (np.asarray(operand).view(np.uint16) == window.view(np.uint16)[:rows, :k]).all()
+    assert differing(kernel, args, "sm_90") == 0
+
+
+@pytest.mark.parametrize("k", [100, 97])
+def test_nothing_in_unused_rows_reaches_c(k):
+    """Windows that hold NaN from before, in rows behind the operands and columns behind K too."""
+    kernel = windowed(135, 61, k, tile=(128, 32), sms=2, store="direct")
+    args = arguments(kernel)
+    values = kernel.values(args)
+    for window in values[5:7]:
+        window.view(np.uint16)[:] = 0x7FC1
+    mmalab.emulate(replace(kernel, prepare=lambda _: values), args, target="sm_90a")
+    assert differing(kernel, args, "sm_90") == 0
+
+
+def test_windows_hold_a_part_of_each_operand():
+    """Of 8192 rows two bands; of 8192 columns nine blocks under way and three ahead."""
+    plan = Plan((256, 192), 4, (1, 2), copy="windowed", band=2048)
+    kernel = gemm(8192, 8192, 4092, plan=plan)
+    assert kernel.facts["window"] == (4096, 12 * 384)
+    *_, a, b, counters = kernel.prepare([np.zeros((8192, 4092), np.uint16)] * 3)
+    assert (a.shape, b.shape) == ((4096, 4096), (4608, 4096))
+    assert counters.shape == (1 + 2 * 4 * 22,)
+
+
+@pytest.mark.parametrize(("rows", "band", "blocks"), [
+    (1024, 128, 2),    # eight rows of tiles: two bands of one
+    (1024, 384, 6),    # three bands, the last one smaller
+    (1024, 512, 8),    # no more than two bands
+    (1024, 1024, 8),   # one band
+])
+def test_two_bands_of_a_are_there(rows, band, blocks):
+    """That which is multiplied and the next one; no more than there is."""
+    assert windowed(rows, 64, 100, band=band).facts["window"][0] == 128 * blocks
+
+
+@pytest.mark.parametrize(("down", "band"), [(2, 1), (5, 1), (5, 2), (6, 4), (4, 2), (7, 3)])
+@pytest.mark.parametrize("columns", [1, 3, 6])
+def test_no_window_is_so_small_that_all_wait(down, band, columns):
+    """Bands of every kind, the last one whole or not, over windows that columns fill or do not."""
+    kernel = windowed(64 * down, 32 * columns, 20, tile=(64, 32), groups=1, sms=2, band=64 * band)
+    assert multiplied(kernel, sanitize=False).findings == []
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager", 5, 11])
+def test_no_schedule_changes_the_result(schedule):
+    """Copies, TMA and products may each be as late or as early as they can."""
+    kernel = windowed(520, 256, 127, cluster=(1, 2), sms=4, band=128, store="direct")
+    assert multiplied(kernel, schedule=schedule).findings == []
+
+
+def test_lanes_that_poll_do_not_keep_copies_from_being_done():
+    """Copies as late as they can be, while others poll: the NumPy interpreter sees no deadlock."""
+    kernel = windowed(136, 128, 100, sms=2, band=128)
+    args = arguments(kernel)
+    run = emulate(kernel, args, target="sm_90a", sanitize=False, schedule="lazy",
+                  executor=lambda machine, most: Interpreter(machine, max_steps=most).run())
+    assert run.findings == []
+    assert differing(kernel, args, "sm_90") == 0
+
+
+def test_counters_are_zero_again():
+    """One set serves launch after launch, over the same windows."""
+    kernel = comes_round()
+    args = arguments(kernel)
+    values = kernel.values(args)
+    again = replace(kernel, prepare=lambda _: values)
+    for _ in range(2):
+        args[-1].view(np.uint8)[:] = 0xFF
+        mmalab.emulate(again, args, target="sm_90a", sanitize=False)
+        assert differing(kernel, args, "sm_90") == 0
+        assert not values[-1].any()
+
+
+_RACE = {"data-race"}
+
+
+@pytest.mark.parametrize(("old", "new", "codes"), [
+    # TMA reads what threads of other CTAs have written
+    (r"    fence\.proxy\.async\.global;\n", "", {"missing-proxy-fence"}),
+    (r"ld\.acquire\.gpu", "ld.relaxed.gpu", {"missing-acquire"}),
+    (r"red\.release\.gpu", "red.relaxed.gpu", {"missing-release"}),
+    # who fills does not wait for the copies; who copies not for those that multiply
+    (r"    @%p\d+ bra \$counting_\d+;\n(    fence)", r"\1", _RACE),
+    (r"    @%p\d+ bra \$counting_\d+;\n(\$skip)", r"\1", _RACE),
+    # one lane has waited for its warp; one counts for its warp, or for the CTA at first
+    (r"(\$skip_\d+:\n)    bar\.warp\.sync -1;\n(    rem)", r"\1\2", {"warp-sync-missing"}),
+    (r"(fence\.proxy\.async\.global;\n)    bar\.warp\.sync -1;\n", r"\1",
+     {"warp-sync-missing"}),
+    (r"(fence\.proxy\.async\.global;\n)    bar\.sync 0;\n", r"\1", _RACE),
+    (r"    @%p\d+ red\.release\.gpu[^\n]*\n", "", {"deadlock"}),
+])
+def test_every_part_of_the_handing_over_is_needed(old, new, codes):
+    """Without a fence, an acquire, a release, a wait or a count the sanitizer says so."""
+    assert codes <= found_in(comes_round(), old, new)
+
+
+@pytest.mark.parametrize("rows", [-64, 64])
+def test_rows_of_a_have_one_time(rows, monkeypatch):
+    """A row of tiles copied later than its band needs it, or before the band is done whose place
+    it takes: nothing but the order of the copies keeps them apart."""
+    due = Windowed._due
+
+    def moved(self: Any, step: Any) -> Any:
+        b, right = self.b, due(self, step)
+        if rows < 0:
+            return b.sub("u32", right, -rows)
+        return b.min("u32", b.add("u32", right, rows), self.problem.m)
+
+    monkeypatch.setattr(Windowed, "_due", moved)
+    kernel = comes_round()
+    run = mmalab.emulate(kernel, arguments(kernel), target="sm_90a")
+    assert "data-race" in {finding.code for finding in run.findings}
+
+
+def test_ctas_that_wait_for_each_other_must_all_be_there():
+    """A chip with fewer SMs than CTAs is refused, for it would never end."""
+    kernel = windowed(136, 512, 100, sms=8)
+    assert kernel.facts["meets"]
+    check_resident(kernel, 8)
+    with pytest.raises(UsageError, match="wait for each other, one an SM, and the device has 7"):
+        check_resident(kernel, 7)
+
+
+#: A row's title in the table of rows that are no multiples of 16 bytes.
+_WINDOWS = [row for row in TABLES["unaligned"] if "both through windows" in row.title]
+
+
+@pytest.mark.toolkit
+@pytest.mark.parametrize(("row", "choice"), [
+    (row, at) for row in _WINDOWS for at in range(len(row.arguments))])
+def test_large_tiles_assemble_without_advice(row, choice):
+    """The warps that copy have 24 or 40 registers; nothing is spilled, no product serialised."""
+    kernel = make_kernel(row.kernel, row.m, row.n, row.k, row.arguments[choice])
+    assert kernel.facts["copy"] == "windowed"
+    cubin = mmalab.assemble(kernel)
+    assert cubin.diagnostics == ()
+    assert cubin.resources.spills == 0
+
+
+def test_the_table_has_windows():
+    """Rows aligned to 8, 4 and 2 bytes."""
+    assert [row.k for row in _WINDOWS] == [4092, 4090, 4095]
+
+
+def test_aligned_rows_need_no_windows():
+    """They are read where they lie."""
+    assert windowed(136, 64, 64).facts["copy"] == "tma"
+
+
+@pytest.mark.parametrize(("make", "words"), [
+    (lambda: windowed(128, 64, 36, overlap="launch"), "must all be resident"),
+    (lambda: windowed(128, 64, 36, persistent=False), "must all be resident"),
+    (lambda: windowed(128, 64, 36, cluster=(4, 1)), "copy 'windowed'.*\n?.*copies one A and one B"),
+    (lambda: gemm(128, 64, 36, batch=2, plan=Plan(**SMALL)), "copies one A and one B"),
+    (lambda: windowed(136, 64, 75, dtype="s8"), "rows of odd bytes"),
+])
+def test_what_cannot_be_windowed(make, words):
+    """Plans and sizes that have no windows, and what has."""
+    with pytest.raises(UsageError, match=words):
+        make()
