@@ -81,6 +81,12 @@ _SHIFTED: tuple[dict[str, Any], ...] = (
 #: A loaded, B through a window of copies.
 _STREAMED = tuple({**_SERIAL, "copy": "streamed", "left": "registers", "band": band, **other}
                   for band in (2048, 4096) for other in (_LINE, {"l2_promotion": "256B"}))
+#: Both through windows, in bands of a fourth, a third and half of the rows.
+_WINDOWED = tuple(
+    {**_BF16, "copy": "windowed", "tile": (256, 192), "stages": 4, "cluster": (1, 2), **other}
+    for other in (_LINE, {**_LINE, "flight": 0}, {**_LINE, "band": 2816}, {**_LINE, "band": 4096},
+                  {"tile": (128, 256), "cluster": (2, 1)},
+                  {**_LINE, "tile": (256, 208), "stages": 3, "band": 2816}))
 _COPIED = {**_BF16, "copy": "padded", "tile": (256, 208), "stages": 3, "cluster": (1, 2)}
 
 #: Projections of public models at a prefill of 4096 or 8192 tokens: tokens, outputs, inputs.
@@ -94,12 +100,6 @@ _MODELS = {
 }
 
 
-#: Both through windows, in bands of a fourth, a third and half of the rows.
-_WINDOWED = tuple(
-    {**_BF16, "copy": "windowed", "tile": (256, 192), "stages": 4, "cluster": (1, 2), **other}
-    for other in (_LINE, {**_LINE, "flight": 0}, {**_LINE, "band": 2816}, {**_LINE, "band": 4096},
-                  {"tile": (128, 256), "cluster": (2, 1)},
-                  {**_LINE, "tile": (256, 208), "stages": 3, "band": 2816}))
 def _rows(kind: str, sizes: Mapping[str, tuple[int, int, int]], kernel: str,
           *arguments: Mapping[str, Any]) -> tuple[Row, ...]:
     return tuple(Row(f"{kind} {title}", *size, kernel, arguments)
@@ -148,6 +148,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
     "tf32": _rows("TF32", _SQUARES, _WGMMA, *_also({"dtype": "tf32"}, *_LARGE, *_LENT_WORDS)),
     "unaligned": (*_rows("BF16", _UNALIGNED, _WGMMA, *_SHIFTED),
                   *_rows("BF16, B through a window,", _UNALIGNED, _WGMMA, *_STREAMED),
+                  *_rows("BF16, both through windows,", _UNALIGNED, _WGMMA, *_WINDOWED),
                   *_rows("BF16, copied first,", _UNALIGNED, _WGMMA, _COPIED)),
     "skinny": (*_skinny("BF16", _BF16), *_skinny("E4M3", _E4M3)),
     "mma": _rows("BF16 with mma.sync", _SQUARES, _MMA, *_MMA_CHOICES),
@@ -161,7 +162,6 @@ def table_rows(names: Iterable[str]) -> list[Row]:
         UsageError: a table that is not there.
     """
     rows: list[Row] = []
-                  *_rows("BF16, both through windows,", _UNALIGNED, _WGMMA, *_WINDOWED),
     for name in names:
         if name not in TABLES:
             raise UsageError(f"--table {name}", "is no table", legal=list(TABLES),

@@ -166,7 +166,6 @@ class Problem:
         return self.plan.copy == "padded"
 
     @property
-    @property
     def copies(self) -> bool:
         """Whether all CTAs copy, in global memory, what they multiply."""
         return self.padded or self.streamed or self.windowed
@@ -176,6 +175,7 @@ class Problem:
         """Whether A and B come through windows of copies (see `windowed`)."""
         return self.unit < 16 and self.plan.copy == "windowed"
 
+    @property
     def row_pitch(self) -> int:
         """Bytes from one row to the next where tensor maps read A, and B but for `b_pitch`."""
         if self.leaning:
@@ -208,7 +208,6 @@ class Problem:
         return -(-self.cluster_tiles[0] // self.band_rows) * self.cluster_tiles[1]
 
     @property
-    @property
     def a_block_lines(self) -> int:
         """Lines of A that a cluster multiplies at a time."""
         return self.plan.tile[0] * self.plan.cluster[0]
@@ -219,6 +218,7 @@ class Problem:
         next."""
         return min(2 * self.band_rows, self.cluster_tiles[0])
 
+    @property
     def left_over(self) -> tuple[int, int]:
         """Rows of A and B behind the last ones that fill all phases."""
         return (self.m % self.phases, self.n % self.phases) if self.shifted else (0, 0)
@@ -296,11 +296,11 @@ class Problem:
         return self.m * self.batch, self.n * max(self.batch, self.experts)
 
     @property
-    @property
     def a_lines(self) -> int:
         """Rows of A where tensor maps read."""
         return self.a_window_blocks * self.a_block_lines if self.windowed else self.lines[0]
 
+    @property
     def b_lines(self) -> int:
         """Rows of B where tensor maps read."""
         through = self.streamed or self.windowed
