@@ -57,8 +57,8 @@ def _table(name: str, expected: float, *options: str, file: str = "") -> Step:
 
 #: In order of what they need from the device: nothing broken behind them.
 STEPS: tuple[Step, ...] = (
-    Step("tests", ("-m", "pytest", "-q", "-n", "4", "-p", "no:cacheprovider", "-m", "gpu",
-                   "tests/device"), 90, 240),
+    Step("tests", ("-m", "pytest", "-q", "-n", "4", "-p", "no:cacheprovider", "-p", "no:benchmark",
+                   "-m", "gpu", "tests/device"), 90, 240),
     Step("cluster", ("tools/gpu_cluster.py", "--out",
                      "{out}/records/h200/cluster_equality.json"), 25, 120),
     Step("wgmma", ("tools/gpu_wgmma.py", "--every", "--vectors",

@@ -36,6 +36,10 @@ _LENT: tuple[dict[str, Any], ...] = (
     {"tile": (256, 192), "stages": 4, "cluster": (1, 2), "store": "ring", **_LINE},
     *({"tile": (128, 256), "stages": 4, "store": "ring", "overlap": overlap, **_LINE}
       for overlap in ("none", "launch")))
+#: Bands of fewer rows, and launches that overlap.
+_NARROW: tuple[dict[str, Any], ...] = tuple(
+    {"tile": (128, 256), "stages": 4, "band": 1024, "overlap": overlap, **_LINE}
+    for overlap in ("none", "launch"))
 _LENT_WORDS: tuple[dict[str, Any], ...] = tuple(
     {"tile": (128, 256), "stages": 4, "cluster": cluster, "overlap": overlap, "store": "ring",
      **_LINE} for cluster in ((1, 1), (2, 1)) for overlap in ("none", "launch"))
@@ -60,12 +64,8 @@ _FED = {"copy": "tma", "tile": (256, 128), "stages": 4}
 _MMA_CHOICES: tuple[dict[str, Any], ...] = (
     {"stages": 4},
     {"tile": (256, 128), "stages": 4, "span": 128},
-    {**_FED, "drain": 2},
-    {**_FED, "waves": "even", "drain": 2},
-    *({**_FED, "store": "ring", "waves": waves, "drain": drain, "overlap": overlap}
-      for waves in ("whole", "even") for drain in (1, 2, 3)
-      for overlap in (("none", "launch") if drain == 2 else ("none",))),
-    {**_FED, "tile": (128, 256), "store": "ring", "waves": "even", "overlap": "launch"},
+    *({**_FED, "waves": waves, **out} for waves in ("whole", "even")
+      for out in ({}, {"store": "ring"}, {"store": "ring", "overlap": "launch"})),
 )
 
 #: Rows of any pitch: the kernel's own choice, lines of B shifted behind TMA and A loaded, and the
@@ -142,7 +142,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
         **_SQUARES, "DeepSeek-V3, expert gate and up": _MODELS["DeepSeek-V3, expert gate and up"]},
         _WGMMA, *_also({**_E4M3, "scaled": True}, *_BLOCKS)),
     "int8": _rows("S8 to S32", _SQUARES, _WGMMA, *_also(
-        {"dtype": "s8"}, *_LARGE, *_LENT_WORDS,
+        {"dtype": "s8"}, *_LARGE, *_LENT_WORDS[:2], *_NARROW,
         *({"tile": (128, 192), "stages": 5, "cluster": (2, 1), "schedule": "pingpong",
            "band": 4096, **store} for store in ({}, {"store": "staged", "panels": 1})))),
     "tf32": _rows("TF32", _SQUARES, _WGMMA, *_also({"dtype": "tf32"}, *_LARGE, *_LENT_WORDS)),

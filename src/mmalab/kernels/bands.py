@@ -1,4 +1,5 @@
-"""Which tile comes when: bands of rows, so that tiles computed at a time share operands in L2.
+"""Which tile comes when, and on how many SMs: bands of rows, so that tiles computed at a time
+share operands in L2.
 
 Within a band the row runs fastest, then the column; a band of 2,048 rows by as many columns as the
 SMs reach is about square, and so reads the fewest lines of A and B for its tiles.
@@ -12,7 +13,18 @@ from __future__ import annotations
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["emit_in_bands", "rows_of"]
+__all__ = ["emit_in_bands", "fewest", "rows_of"]
+
+
+def fewest(tiles: int, most: int) -> int:
+    """The fewest of up to `most` CTAs that take no more waves than all of them: those that would
+    idle in the last wave take no power in the others, and the rest run at a higher clock.
+
+    >>> fewest(512, 132), fewest(528, 132), fewest(20, 132)      # four waves, four, one
+    (128, 132, 20)
+    """
+    waves = -(-tiles // most)
+    return -(-tiles // waves)
 
 
 def rows_of(tiles: int, band: int) -> list[int]:

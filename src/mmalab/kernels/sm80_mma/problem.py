@@ -12,6 +12,7 @@ from math import gcd, lcm
 
 from mmalab import isa
 from mmalab.errors import UsageError
+from mmalab.kernels.bands import fewest
 from mmalab.kernels.sm80_mma.recipe import Recipe
 from mmalab.kernels.sm80_mma.tile import LINES, Tile
 from mmalab.ptx.kernel import Param
@@ -277,19 +278,25 @@ class Problem:
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Blocks along N and M; in bands, one after the other; with TMA, what the SMs hold."""
+        """Blocks along N and M; in bands, one after the other; with TMA, the fewest that take as
+        many waves as all that the SMs hold."""
         down, across = self.tiles
         if self.box:
-            return min(down * across, self.sms * self.blocks_per_sm), 1, 1
+            return self._room if self.even else fewest(down * across, self._room), 1, 1
         return (down * across, 1, 1) if self.band else (across, down, 1)
+
+    @property
+    def _room(self) -> int:
+        """Blocks that the SMs hold, as far as there are tiles for them."""
+        return min(self.tiles[0] * self.tiles[1], self.sms * self.blocks_per_sm)
 
     @property
     def even(self) -> bool:
         """Whether blocks share tiles: where some would wait for others, and slices are whole."""
-        total = self.tiles[0] * self.tiles[1]
-        return (self.evenly and self.box and total > self.grid[0] and total % self.grid[0] != 0
+        total, room = self.tiles[0] * self.tiles[1], self._room
+        return (self.evenly and self.box and total > room and total % room != 0
                 and self.steps_of(self.slices - 1) == range(self.steps)
-                and (self.grid[0] + 1) * 2 * self.grid[0] * self.slices < 1 << 32)
+                and (room + 1) * 2 * room * self.slices < 1 << 32)
 
     @property
     def whole_waves(self) -> int:
