@@ -1,4 +1,8 @@
-"""Which tile a cluster computes when: in bands (see `mmalab.kernels.bands`), matrix by matrix."""
+"""Which tile a cluster computes when: in bands (see `mmalab.kernels.bands`), matrix by matrix.
+
+Where both operands come through windows every other band goes from the last column to the first,
+for the columns where a band ends are still in B's window, and need not be copied again.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["Place", "emit_tile", "emit_tiles"]
+__all__ = ["Place", "emit_tile", "emit_tiles", "turned"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ def emit_tile(b: KernelBuilder, problem: Problem, at: Register, rank: Register |
         which = b.div("u32", at, down * across)
         at = b.sub("u32", at, b.mul_lo("u32", which, down * across))
     row, column = emit_in_bands(b, at, down, across, problem.band_rows)
+    if problem.windowed:
+        column = turned(b, b.div("u32", row, problem.band_rows), column, across)
     m = b.mul_lo("u32", row, plan.tile[0] * plan.cluster[0])
     n = b.mul_lo("u32", column, plan.tile[1] * plan.cluster[1])
     if rank is not None and plan.cluster[0] > 1:
@@ -46,6 +52,12 @@ def emit_tile(b: KernelBuilder, problem: Problem, at: Register, rank: Register |
     if rank is not None and plan.cluster[1] > 1:
         n = b.mad_lo("u32", rank, plan.tile[1], n)
     return Place(m, n, which)
+
+
+def turned(b: KernelBuilder, band: Register, column: Register, across: int) -> Register:
+    """The column that comes `column`-th in a band which turns round, or when that column comes."""
+    odd = b.setp("ne", "u32", b.and_("b32", band, 1), 0)
+    return b.selp("b32", b.sub("u32", b.mov("u32", across - 1), column), column, odd)
 
 
 @contextmanager

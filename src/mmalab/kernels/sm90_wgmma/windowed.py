@@ -2,26 +2,29 @@
 
 TMA reads rows of 16-byte multiples alone. Copied to such rows, both operands come as aligned ones
 do, with multicast and from shared memory; and since tiles are computed band by band, column by
-column, neither has to be there as a whole. B's window moves through the columns, as often as there
-are bands; that of A holds the band that is multiplied and the next one::
+column, neither has to be there as a whole. B's window moves through the columns, to and fro as the
+bands do; that of A holds the band that is multiplied and the next one::
 
     8192 x 8192, tiles of 256 x 192 in clusters of (1, 2), bands of 2048 rows
 
     columns of B     | 0 | 1 | 2 | 3 |  ...  |10 |11 |12 | ...     22 blocks of 384 columns
     multiplied               [ 2   3    ...   10 ]                 66 clusters, 8 rows of tiles
     being copied                                 [11  12 ]
-    place                      2   3    ...   10  11   0           block t lies at t % 12
+    place                      2   3    ...   10  11   0           block n lies at n % 12
 
     rows of A        | 0 ... 2047 | 2048 ... 4095 | 4096 ...       4 bands
     multiplied       [ 0 ... 2047 ]
     being copied                  [ 2048 ... ]                     row m lies at m % 4096
 
-The *steps* of a product are the blocks of B, band after band. All threads copy the first band of A
-and the steps that the first tiles need; then three warps of every CTA take a share of each further
-step, and of some rows of A's next band before it. Two counters of each step tell who may go on::
+The *steps* of a product are the blocks of B that its tiles need one after the other: 0 to 21, 21 to
+0, and so on. When a band begins, as many as the window holds are there from the one before. All
+threads copy the first band of A and the steps that the first tiles need; then three warps of every
+CTA take a share of each further step, and of some rows of A's next band before it. Two counters of
+each step tell who may go on::
 
     copy:      rows of A that are due;
-               wait done[t - 12] = tiles of that step;   a share of step t;   ready[t] += 1
+               wait done[t - 12] = tiles of that step;
+               a share of step t, if it is not there;    ready[t] += 1
     fill:      wait ready[t] = all shares;               TMA of the tile's slices, A's and B's
     multiply:  all slices are there:                     done[t] += 1
 
@@ -39,7 +42,7 @@ counters for the next launch.
 
 from __future__ import annotations
 
-from mmalab.kernels.sm90_wgmma.order import Place
+from mmalab.kernels.sm90_wgmma.order import Place, turned
 from mmalab.kernels.sm90_wgmma.padding import CHUNK
 from mmalab.kernels.sm90_wgmma.plan import GROUP
 from mmalab.kernels.sm90_wgmma.problem import Problem
@@ -83,12 +86,20 @@ class Windowed:
     def _step_of(self, place: Place) -> Register:
         """The step that a tile belongs to."""
         b = self.b
-        column = b.div("u32", place.n, self.lines)
-        return b.mad_lo("u32", b.div("u32", place.m, self.band), self.columns, column)
+        band = b.div("u32", place.m, self.band)
+        column = turned(b, band, b.div("u32", place.n, self.lines), self.columns)
+        return b.mad_lo("u32", band, self.columns, column)
 
-    def _slot(self, step: Register) -> Register:
-        """The first line of a step in the window."""
-        return self.b.mul_lo("u32", self.b.rem("u32", step, self.blocks), self.lines)
+    def _parts(self, step: Register) -> tuple[Register, Register]:
+        """A step's band, and how many steps of this are before it."""
+        b = self.b
+        band = b.div("u32", step, self.columns)
+        return band, b.sub("u32", step, b.mul_lo("u32", band, self.columns))
+
+    def _line(self, column: Register) -> Register:
+        """Where a line of B lies in its window."""
+        whole = self.blocks == self.columns
+        return column if whole else self.b.rem("u32", column, self.blocks * self.lines)
 
     def _row(self, row: Register) -> Register:
         """Where a row of A lies in its window."""
@@ -127,8 +138,7 @@ class Windowed:
         step = self._step_of(place)
         self._wait(self._counter(step, done=False), self.shares)
         b.emit("fence.proxy.async.global")
-        return self._row(place.m), b.add("u32", self._slot(step),
-                                         b.rem("u32", place.n, self.lines))
+        return self._row(place.m), self._line(place.n)
 
     def tell_done(self, place: Place) -> None:
         """A tile's slices have all been read (one thread of those that have waited for them)."""
@@ -194,9 +204,8 @@ class Windowed:
         """Rows of A that are there before a step: those of its band, and of the next one an even
         share of what the steps are that wait for others of this band."""
         b = self.b
-        band = b.div("u32", step, self.columns)
-        column = b.sub("u32", step, b.mul_lo("u32", band, self.columns))
-        past = b.sub("u32", b.max("u32", column, self.blocks - 1), self.blocks - 1)
+        band, before = self._parts(step)
+        past = b.sub("u32", b.max("u32", before, self.blocks - 1), self.blocks - 1)
         ahead = b.min("u32", b.mul_lo("u32", past, self.each), self.band)
         due = b.mad_lo("u32", b.add("u32", band, 1), self.band, ahead)
         return b.min("u32", due, self.problem.m)
@@ -218,15 +227,34 @@ class Windowed:
 
     def _copy_step(self, step: Register, leads: Register) -> None:
         """This warp's share of a step, once its place is free: one lane looks, and tells it."""
-        b, problem = self.b, self.problem
+        b = self.b
         with b.when(leads):
-            coming = b.rem("u32", b.add("u32", step, 1), self.columns)
-            self._fetch("b", problem.n, b.mul_lo("u32", coming, self.lines), self.lines)
+            band, before, column = self._column(b.add("u32", step, 1))
+            with b.when(self._comes_now(band, before)):
+                self._fetch("b", self.problem.n, column, self.lines)
         with b.when(b.setp("ge.and", "u32", step, self.blocks, leads)):
             ahead = b.sub("u32", step, self.blocks)
             self._wait(self._counter(ahead, done=True), self._tiles_of(ahead))
         b.emit("bar.warp.sync", -1)
-        begins = b.mul_lo("u32", b.rem("u32", step, self.columns), self.lines)
+        band, before, column = self._column(step)
+        with b.when(self._comes_now(band, before)):
+            self._copy_block(column)
+
+    def _column(self, step: Register) -> tuple[Register, Register, Register]:
+        """A step's parts (see `_parts`), and its first column."""
+        b = self.b
+        band, before = self._parts(step)
+        column = b.mul_lo("u32", turned(b, band, before, self.columns), self.lines)
+        return band, before, column
+
+    def _comes_now(self, band: Register, before: Register) -> Register:
+        """Whether a step is not in the window from the band before."""
+        b = self.b
+        return b.setp("eq.or", "u32", band, 0, b.setp("ge", "u32", before, self.blocks))
+
+    def _copy_block(self, begins: Register) -> None:
+        """This warp's share of the lines of B from `begins` on."""
+        b, problem = self.b, self.problem
         last: Register | int = 0
         lines: Register | int = self.lines
         if problem.n % self.lines or self._tail(problem.n):
@@ -234,7 +262,8 @@ class Windowed:
             lines = b.min("u32", b.add("u32", last, 1), self.lines)
         self.spans.copy(Block(
             b.mad_wide("u32", begins, problem.pitch, self.pointers["b"]),
-            b.mad_wide("u32", self._slot(step), problem.padded_pitch, self.pointers["b_window"]),
+            b.mad_wide("u32", self._line(begins), problem.padded_pitch,
+                       self.pointers["b_window"]),
             lines, last, self._tail(problem.n)))
 
     def _fetch(self, name: str, of: int, line: Register, lines: int) -> None:
