@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from mmalab import isa
+from mmalab.kernels.bands import fewest
 from mmalab.kernels.sm90_wgmma.checks import check
 from mmalab.kernels.sm90_wgmma.plan import EXPERT_ROWS, SLICE, Plan
 from mmalab.kernels.sm90_wgmma.recipe import Recipe
@@ -313,10 +314,12 @@ class Problem:
 
     @property
     def clusters(self) -> int:
-        """Clusters that are launched."""
+        """Clusters that are launched: of those that take as many waves as all SMs do, the fewest,
+        unless all have something to copy."""
         if not self.plan.persistent:
             return self.work
-        return max(1, min(self.work, self.plan.sms // self.plan.ctas))
+        room = max(1, self.plan.sms // self.plan.ctas)
+        return min(room, self.work) if self.copies else fewest(self.work, room)
 
     @property
     def grid(self) -> tuple[int, int, int]:
