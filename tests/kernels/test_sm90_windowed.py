@@ -43,7 +43,11 @@ def comes_round(k: int = 100) -> Any:
     ((264, 256, 98), {"tile": (256, 64), "cluster": (1, 2), "sms": 4, "flight": 0}),
     ((264, 128, 100), {"cluster": (2, 1), "sms": 4, "band": 256}),
     ((1030, 352, 99), {"sms": 3, "band": 256, "store": "staged"}),      # five bands
-    ((136, 96, 1001), {"sms": 2}),                                      # five spans of a row
+    ((136, 96, 1001), {"sms": 2}),                                      # five spans, three early
+    ((264, 256, 514), {"cluster": (1, 2), "sms": 4, "band": 128}),      # three spans, two early
+    ((264, 192, 250), {"sms": 2, "band": 128}),                         # two spans
+    ((200, 96, 251), {"tile": (64, 48), "sms": 3, "cluster": (1, 1), "store": "direct",
+                      "schedule": "pingpong"}),
     ((520, 96, 99), {"tile": (64, 48), "sms": 3, "band": 128, "store": "direct",
                      "schedule": "pingpong"}),
     ((137, 160, 138), {"dtype": "s8", "tile": (128, 32), "sms": 3}),
@@ -56,7 +60,7 @@ def test_result_is_the_reference_bit_for_bit(sizes, choices):
     assert all(kernel.facts["maps"][name].strides[0] % 16 == 0 for name in "ab")
 
 
-@pytest.mark.parametrize("k", [100, 98, 97])
+@pytest.mark.parametrize("k", [100, 98, 97, 301])
 def test_any_bits_are_copied_as_they_are(k):
     """NaN of any payload, infinities and subnormals, where no sum hides them: the copies
     themselves."""
@@ -89,7 +93,7 @@ def test_windows_hold_a_part_of_each_operand():
     assert kernel.facts["window"] == (4096, 12 * 384)
     *_, a, b, counters = kernel.prepare([np.zeros((8192, 4092), np.uint16)] * 3)
     assert (a.shape, b.shape) == ((4096, 4096), (4608, 4096))
-    assert counters.shape == (1 + 2 * 4 * 22,)
+    assert counters.shape == (2 + 2 * 4 * 22,)
 
 
 @pytest.mark.parametrize(("rows", "band", "blocks"), [
@@ -173,6 +177,18 @@ _RACE = {"data-race"}
 def test_every_part_of_the_handing_over_is_needed(old, new, codes):
     """Without a fence, an acquire, a release, a wait or a count the sanitizer says so."""
     assert codes <= found_in(comes_round(), old, new)
+
+
+@pytest.mark.parametrize("before", [
+    r"selp\.b32 [^\n]*\n",                                                  # the tile's first slice
+    r"setp\.eq\.and\.u32 %p\d+, %r\d+, 192, [^@]*@!%p\d+ bra \$skip_\d+;\n",  # its fourth
+])
+def test_each_half_of_the_first_lines_is_waited_for(before):
+    """Three slices are in the first span of a row, which is there before anybody multiplies."""
+    kernel = comes_round(300)
+    assert kernel.facts["slices"] == 5
+    waits = rf"({before}\$counting_\d+:\n)(?:    [^\n]*\n){{3}}"
+    assert "data-race" in found_in(kernel, waits, r"\1")
 
 
 @pytest.mark.parametrize("rows", [-64, 64])

@@ -150,7 +150,7 @@ def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:
                    for lines in (problem.a_lines, problem.b_lines)]
         c = maps["c"].over(args[-1]) if "c" in maps else args[-1]
         return [maps["a"].over(windows[0]), maps["b"].over(windows[1]), c, *args[:2], *windows,
-                np.zeros(1 + 2 * problem.window_steps, np.uint32)]
+                np.zeros(2 + 2 * problem.window_steps, np.uint32)]
     if problem.streamed:
         a, b, c = args
         window = np.zeros((problem.b_lines, problem.b_pitch // problem.recipe.bytes),

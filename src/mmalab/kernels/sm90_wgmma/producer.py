@@ -49,6 +49,8 @@ class Producer:
                   for operand, first in zip(operands, lines, strict=True)]
         at = b.mov("u32", 0)
         with b.loop(problem.copied_slices, unroll=False):
+            if isinstance(self.window, Windowed):
+                self.window.wait_late(at)
             full = self.cursor.wait_empty()
             b.emit("mbarrier.arrive.expect_tx.shared::cta.b64", b.sink, b.at(full),
                    plan.stage_bytes)

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mmalab.kernels.sm90_wgmma.padding import CHUNK
+from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
@@ -57,21 +58,23 @@ class Block:
 class _Cursor:
     """A warp's span: its row, and the byte of the row's copy where it begins."""
 
-    def __init__(self, b: KernelBuilder, row: Register, column: Register) -> None:
-        self.b, self.row, self.column = b, row, column
+    def __init__(self, b: KernelBuilder, row: Register, column: Register, part: range) -> None:
+        """`part`: which spans of each row are copied."""
+        self.b, self.row, self.column, self.part = b, row, column, part
 
     def again(self) -> _Cursor:
         """Another one that begins where this one is."""
-        return _Cursor(self.b, self.b.mov("u32", self.row), self.b.mov("u32", self.column))
+        return _Cursor(self.b, self.b.mov("u32", self.row), self.b.mov("u32", self.column),
+                       self.part)
 
-    def advance(self, every: int, spans: int) -> None:
-        """`every` spans on, of which a row has `spans`: without a division."""
-        b = self.b
+    def advance(self, every: int) -> None:
+        """`every` spans on: without a division."""
+        b, spans = self.b, len(self.part)
         rows, rest = divmod(every, spans)
         b.add("u32", self.row, rows, out=self.row)
         if rest:
             b.add("u32", self.column, rest * _BYTES, out=self.column)
-            with b.guard(b.setp("ge", "u32", self.column, spans * _BYTES)):
+            with b.guard(b.setp("ge", "u32", self.column, self.part.stop * _BYTES)):
                 b.add("u32", self.row, 1, out=self.row)
                 b.sub("u32", self.column, spans * _BYTES, out=self.column)
 
@@ -80,12 +83,22 @@ class Spans:
     """Writes the copy of blocks, each by many warps: one takes every so many-th span."""
 
     def __init__(self, b: KernelBuilder, problem: Problem, first: int, warps: int,
-                 turns: int) -> None:
-        """`warps` of every CTA copy, from its `first` on; `turns`: spans that each has under
-        way."""
+                 turns: int, part: range | None = None) -> None:
+        """`warps` of every CTA copy, from its `first` on; `turns`: spans that each has under way;
+        `part`: which spans of each row, None for all."""
         self.b, self.problem, self.first, self.of_each, self.turns = b, problem, first, warps, turns
-        self.spans = -(-problem.padded_pitch // _BYTES)
+        self.part = self.of_row(problem) if part is None else part
         self.warps = problem.grid[0] * warps
+
+    @staticmethod
+    def of_row(problem: Problem) -> range:
+        """The spans of a row."""
+        return range(-(-problem.padded_pitch // _BYTES))
+
+    @staticmethod
+    def slices_in(spans: int) -> int:
+        """Slices of K that so many spans hold whole."""
+        return spans * _BYTES // SLICE
 
     def share(self) -> Register:
         """The number of this warp. Made anew wherever it is needed, for registers are few."""
@@ -94,10 +107,12 @@ class Spans:
         return b.mad_lo("u32", b.mov("u32", b.ctaid.x), self.of_each, number)
 
     def _begin(self) -> _Cursor:
-        b, share = self.b, self.share()
-        row = b.div("u32", share, self.spans)
-        return _Cursor(b, row, b.mul_lo(
-            "u32", b.sub("u32", share, b.mul_lo("u32", row, self.spans)), _BYTES))
+        b, share, spans = self.b, self.share(), len(self.part)
+        row = b.div("u32", share, spans)
+        column = b.mul_lo("u32", b.sub("u32", share, b.mul_lo("u32", row, spans)), _BYTES)
+        if self.part.start:
+            column = b.add("u32", column, self.part.start * _BYTES)
+        return _Cursor(b, row, column, self.part)
 
     def copy(self, block: Block) -> None:
         """This warp's spans of a block."""
@@ -114,10 +129,10 @@ class Spans:
         for _ in range(self.turns):
             held.append(self._load(block, loads))
             if stores is not loads:
-                loads.advance(self.warps, self.spans)
+                loads.advance(self.warps)
         for words in held:
             self._store(block, stores, words)
-            stores.advance(self.warps, self.spans)
+            stores.advance(self.warps)
         b.branch(again, b.setp("lt", "u32", loads.row, block.lines))
         b.place(behind)
 

@@ -30,7 +30,11 @@ each step tell who may go on::
 
 A needs no counters. Its rows come before the first step of their band, so that who has seen that
 step ready may read them. And a warp begins with them only when it has waited for the last step of
-the band whose place they take, and so for all before it. Nobody waits for a later step, so the
+the band whose place they take, and so for all before it.
+
+Before anybody multiplies all threads copy no more than the first half of every line, where lines
+are long; the three warps copy the other half while the first one is multiplied, and who fills waits
+again where it begins. Nobody waits for a later step, so the
 smallest windows do not deadlock, but all CTAs must be resident. The CTA that ends last clears the
 counters for the next launch.
 
@@ -80,6 +84,11 @@ class Windowed:
         registers = problem.registers[0] if problem.registers else max(_TURNS)
         turns = next(turns for least, turns in _TURNS.items() if registers >= least)
         self.spans = Spans(b, problem, problem.plan.groups * GROUP // 32 + 1, _WARPS, turns)
+        spans = len(Spans.of_row(problem))
+        #: Spans of a line that are there before anybody multiplies.
+        self.early = range(-(-spans // 2))
+        #: The others.
+        self.late = range(self.early.stop, spans)
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -115,10 +124,15 @@ class Windowed:
         return b.mul_lo("u32", rows, ctas)
 
     def _counter(self, step: Register, *, done: bool) -> Register:
-        """Address of ready[step] or done[step]; before them lies the count of CTAs that ended."""
+        """Address of ready[step] or done[step]; before them lie the counts of CTAs that ended, and
+        of those that have copied what is `early`."""
         b = self.b
-        at = b.add("u32", step, 1 + (self.steps if done else 0))
+        at = b.add("u32", step, 2 + (self.steps if done else 0))
         return b.mad_wide("u32", at, 4, self.pointers["counters"])
+
+    def _early(self) -> Register:
+        """Address of the count of CTAs that have copied what is `early`."""
+        return self.b.add("u64", self.pointers["counters"], 4)
 
     def _wait(self, counter: Register, count: Register | int) -> None:
         b, seen, again = self.b, self.b.reg("u32"), self.b.label("counting")
@@ -132,13 +146,29 @@ class Windowed:
     # --- who fills, who multiplies ----------------------------------------------------------------
 
     def lines_of(self, place: Place) -> tuple[Register, Register]:
-        """Wait until a tile's lines of A and B are there, for TMA too (one thread); where the first
-        ones lie in the windows."""
-        b = self.b
-        step = self._step_of(place)
-        self._wait(self._counter(step, done=False), self.shares)
+        """Wait until a tile's lines of A and B are there, for TMA too (one thread), or what is
+        `early` of them; where the first ones lie in the windows."""
+        b, step = self.b, self._step_of(place)
+        counter, count = self._counter(step, done=False), b.mov("u32", self.shares)
+        if self.late:
+            self.halves = b.setp("lt", "u32", step, self.first)
+            self.ready = counter
+            counter = b.selp("b64", self._early(), counter, self.halves)
+            count = b.selp("b32", self.problem.grid[0], count, self.halves)
+        self._wait(counter, count)
         b.emit("fence.proxy.async.global")
         return self._row(place.m), self._line(place.n)
+
+    def wait_late(self, at: Register) -> None:
+        """Of the same tile, before the slice that begins at this value of K: until the rest is
+        there, where it is needed for the first time."""
+        b, slices = self.b, Spans.slices_in(self.early.stop)
+        if not self.late:
+            return
+        begins = slices * self.problem.values
+        with b.when(b.setp("eq.and", "u32", at, begins, self.halves)):
+            self._wait(self.ready, self.shares)
+            b.emit("fence.proxy.async.global")
 
     def tell_done(self, place: Place) -> None:
         """A tile's slices have all been read (one thread of those that have waited for them)."""
@@ -161,7 +191,7 @@ class Windowed:
                           self.problem.grid[0] - 1)
             with b.when(last):
                 b.emit("bar.warp.sync", -1)
-                with b.loop(1 + 2 * self.steps, self.thread, 32, dtype="u32",
+                with b.loop(2 + 2 * self.steps, self.thread, 32, dtype="u32",
                             unroll=False) as at:
                     b.emit("st.global.u32", b.at(b.mad_wide("u32", at, 4, counters)), 0)
 
@@ -173,22 +203,42 @@ class Windowed:
         return min(-(-self.problem.clusters // self.rows), self.blocks)
 
     def begin(self) -> None:
-        """What the first tiles need, by all threads: the first band of A, the first steps of B."""
-        b, problem = self.b, self.problem
-        threads = problem.plan.threads
-        spans = Spans(b, problem, 0, threads // 32, _AT_FIRST)
+        """What the first tiles need, or the `early` part of it, by all threads."""
+        b, threads = self.b, self.problem.plan.threads
+        self._copy_first(Spans(b, self.problem, 0, threads // 32, _AT_FIRST, self.early))
+        b.emit("fence.proxy.async.global")
+        b.emit("bar.sync", 0)
+        if self.late:
+            with b.when(b.setp("eq", "u32", self.thread, 0)):
+                self._count(self._early())
+            return
+        with b.loop(self.first, self.thread, threads, dtype="u32", unroll=False) as step:
+            self._count(self._counter(step, done=False), _WARPS)
+
+    def _copy_first(self, spans: Spans) -> None:
+        """The first band of A, and the first steps of B."""
+        problem = self.problem
         for name, lines, of in (("a", self.band, problem.m),
                                 ("b", self.first * self.lines, problem.n)):
             spans.copy(Block(self.pointers[name], self.pointers[f"{name}_window"], min(lines, of),
                              of - 1, self._tail(of)))
+
+    def _copy_late(self) -> None:
+        """The rest of what the first tiles need."""
+        b, whole = self.b, self.spans
+        self._copy_first(Spans(b, self.problem, whole.first, whole.of_each, whole.turns, self.late))
         b.emit("fence.proxy.async.global")
-        b.emit("bar.sync", 0)
-        with b.loop(self.first, self.thread, threads, dtype="u32", unroll=False) as step:
-            self._count(self._counter(step, done=False), _WARPS)
+        b.emit("bar.warp.sync", -1)
+        lane = b.and_("b32", b.mov("u32", b.tid.x), 31)
+        with b.loop(self.first, lane, 32, dtype="u32", unroll=False) as step:
+            self._count(self._counter(step, done=False))
+        b.emit("bar.warp.sync", -1)
 
     def copy(self) -> None:
         """All others, by three warps."""
         b = self.b
+        if self.late:
+            self._copy_late()
         leads = b.setp("eq", "u32", b.and_("b32", b.mov("u32", b.tid.x), 31), 0)
         row = b.mov("u32", self.band)
         with b.loop(self.steps, self.first, dtype="u32", unroll=False) as step:
