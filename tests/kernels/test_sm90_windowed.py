@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -177,6 +178,16 @@ _RACE = {"data-race"}
 def test_every_part_of_the_handing_over_is_needed(old, new, codes):
     """Without a fence, an acquire, a release, a wait or a count the sanitizer says so."""
     assert codes <= found_in(comes_round(), old, new)
+
+
+def test_warps_with_few_registers_leave_nothing_for_later():
+    """Whether who fills waits again within a tile: with 24 registers one span is under way."""
+    late = re.compile(r"setp\.eq\.and\.u32")
+    few = windowed(256, 208, 512 + 2, tile=(256, 208), sms=1)
+    many = windowed(256, 192, 512 + 2, tile=(256, 192), sms=1)
+    assert (few.facts["registers"][0], many.facts["registers"][0]) == (24, 40)
+    assert late.search(few.ptx) is None
+    assert late.search(many.ptx) is not None
 
 
 @pytest.mark.parametrize("before", [

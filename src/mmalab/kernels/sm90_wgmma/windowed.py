@@ -33,10 +33,10 @@ step ready may read them. And a warp begins with them only when it has waited fo
 the band whose place they take, and so for all before it.
 
 Before anybody multiplies all threads copy no more than the first half of every line, where lines
-are long; the three warps copy the other half while the first one is multiplied, and who fills waits
-again where it begins. Nobody waits for a later step, so the
-smallest windows do not deadlock, but all CTAs must be resident. The CTA that ends last clears the
-counters for the next launch.
+are long and registers many; the three warps copy the other half while the first one is multiplied,
+and who fills waits again where it begins. Nobody waits for a later step, so the smallest windows do
+not deadlock, but all CTAs must be resident. The CTA that ends last clears the counters for the next
+launch.
 
     >>> from mmalab.kernels.sm90_wgmma import Plan, gemm
     >>> plan = Plan((256, 192), 4, (1, 2), copy="windowed", band=2048)
@@ -85,8 +85,9 @@ class Windowed:
         turns = next(turns for least, turns in _TURNS.items() if registers >= least)
         self.spans = Spans(b, problem, problem.plan.groups * GROUP // 32 + 1, _WARPS, turns)
         spans = len(Spans.of_row(problem))
-        #: Spans of a line that are there before anybody multiplies.
-        self.early = range(-(-spans // 2))
+        #: Spans of a line that are there before anybody multiplies: half, where the warps that copy
+        #: the rest have the registers to be done in time.
+        self.early = range(-(-spans // 2) if turns > 1 else spans)
         #: The others.
         self.late = range(self.early.stop, spans)
 
