@@ -101,6 +101,8 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
            "loaded": Plan((256, 64), 3, (1, 2), store="direct", copy="shifted", left="registers"),
            "streamed": Plan((256, 64), 3, (1, 2), store="direct", copy="streamed", flight=0,
                             left="registers", sms=2),
+           "windowed": Plan((64, 32), 3, groups=1, store="direct", copy="windowed", band=64,
+                            sms=2),
        }.items()
        for dtype, k in (("bf16", 836), ("bf16", 838), ("bf16", 837), ("bf16", 833), ("f16", 413),
                         ("e4m3", 1030), ("s8", 1028), ("tf32", 301))},
@@ -108,6 +110,11 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
         (128, 64), 3, store="direct", copy="shifted")) for k in (836, 838, 837)},
     **{f"padded, K={k}": partial(_gemm, 300, 208, k, plan=Plan(
         (128, 208), 4, (2, 1), store="staged", copy="padded")) for k in (836, 838, 837)},
+    **{f"windowed {rows}x{columns}, K={k}": partial(
+        _gemm, 1000, 1456 - columns % 32, k, plan=Plan((rows, columns), stages, cluster, band=256,
+                                                       copy="windowed", **_FEW))
+       for rows, columns, stages, cluster in ((256, 192, 4, (1, 2)), (128, 256, 4, (2, 1)),
+                                              (256, 208, 3, (1, 2))) for k in (836, 838, 837)},
     "f16 sums, odd N": partial(_gemm, 301, 203, 832, "f16", accumulate="f16"),
     "any columns": partial(_gemm, 301, 203, 832),
     "e5m2": partial(_gemm, 300, 256, 1040, "e5m2", out="bf16"),
