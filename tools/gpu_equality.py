@@ -71,11 +71,9 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
         "fed 128x128": {"copy": "tma", "tile": (128, 128), "sms": 2},
         "fed in 64 bytes": {"copy": "tma", "tile": (128, 256), "span": 64, "stages": 8, "sms": 2},
     }.items()},
-    **{f"mma, fed, {store} {waves}{' ' + str(tile) if tile[0] < 256 else ''}": partial(
-        _mma, 776, 416, 512, copy="tma", tile=tile, stages=4 if tile[1] * tile[0] > 16384 else 3,
-        store=store, waves=waves, sms=5)
-       for tile in ((256, 128), (128, 256), (128, 128)) for store in ("direct", "ring")
-       for waves in ("whole", "even") if (store, waves) != ("direct", "whole")},
+    **{f"mma, fed, even {rows}x{columns}": partial(
+        _mma, 776, 416, 512, copy="tma", tile=(rows, columns), stages=stages, waves="even", sms=5)
+       for rows, columns, stages in ((256, 128, 4), (128, 256, 4), (128, 128, 3))},
     **{f"few rows, M={m} {dtype}{' split ' + str(split) if split > 1 else ''}":
        partial(_skinny, m, 1000, k, dtype, split=split)
        for dtype, k in (("bf16", 2056), ("e4m3", 2064)) for m, split in ((1, 1), (4, 2), (16, 4),

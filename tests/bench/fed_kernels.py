@@ -33,8 +33,6 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "mma": _mma(512, 256, 512, stages=4, sms=2),
     "mma one slice": _mma(512, 384, 64, sms=4),
     "mma even": _mma(512, 384, 1024, sms=4, waves="even"),
-    "mma ring": _mma(512, 384, 1024, sms=4, store="ring"),
-    "mma even ring": _mma(512, 384, 1024, sms=4, waves="even", store="ring"),
     "wgmma": _wgmma(512, 512, plan={"cluster": (2, 1)}),
     "wgmma ring": _wgmma(512, 512, plan={"store": "ring", "stages": 4}, out="f32"),
     "wgmma pingpong": _wgmma(384, 512, plan={"tile": (128, 192), "stages": 5, "store": "staged",

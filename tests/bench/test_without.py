@@ -17,7 +17,7 @@ from mmalab.kernels import sm80_mma, sm90_wgmma
 from mmalab.kernels.sm90_wgmma import Plan
 
 #: Kernels that leave words in global memory for the next launch.
-AGAIN = {"mma even", "mma even ring", "wgmma padded"}
+AGAIN = {"mma even", "wgmma padded"}
 
 
 @cache
@@ -70,8 +70,8 @@ def test_every_variant_ends_and_lacks_what_it_says(name: str) -> None:
 def test_what_can_be_left_out() -> None:
     """Fragments only where there are any; no bytes of TMA where threads copy; no sending where C
     leaves from registers; of one product to be committed none."""
-    assert possible(KERNELS["mma ring"]()) == {
-        "store", "send", "reads", "bytes", "copy", "products"}
+    assert possible(KERNELS["wgmma pingpong"]()) == {
+        "store", "send", "bytes", "copy", "products"}
     assert possible(KERNELS["mma"]()) == {"store", "reads", "bytes", "copy", "products"}
     assert possible(KERNELS["wgmma"]()) == {"store", "bytes", "copy", "products"}
     assert possible(KERNELS["wgmma loaded"]()) == {"store", "bytes", "copy", "reads"}
@@ -109,9 +109,8 @@ def test_refusals() -> None:
 @pytest.mark.toolkit
 @pytest.mark.parametrize("make", [
     lambda: sm80_mma.gemm(3072, 5632, 4096, copy="tma", stages=4),
-    lambda: sm80_mma.gemm(3072, 5632, 4096, copy="tma", stages=4, store="ring"),
     lambda: sm90_wgmma.gemm(3072, 5632, 4096, plan=Plan((128, 256), stages=4)),
-], ids=["mma", "mma ring", "wgmma"])
+], ids=["mma", "wgmma"])
 def test_ptxas_leaves_out_no_more(make: Any) -> None:
     """As many products, reads and stores in the code as in the text: nothing became dead, and no
     loop was unrolled because a wait had become nothing."""

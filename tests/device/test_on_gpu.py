@@ -59,10 +59,8 @@ KERNELS = {**{name: lambda factory=factory: factory(144, 80, 96)
               for name, factory in ladder("sm80_mma").items()},
            **{name: lambda choice=choice: gemm(520, 400, 456, **choice)
               for name, choice in LARGE.items()},
-           **{f"fed, even waves, {store}": lambda store=store: gemm(
-               520, 416, 4096, copy="tma", waves="even", sms=5, stages=4, store=store)
-              for store in ("direct", "ring")},
-           "fed, ring": lambda: gemm(520, 416, 456, copy="tma", stages=4, sms=2, store="ring")}
+           "fed, even waves": lambda: gemm(520, 416, 4096, copy="tma", waves="even", sms=5,
+                                           stages=4)}
 
 
 @pytest.mark.parametrize("make", KERNELS.values(), ids=KERNELS)

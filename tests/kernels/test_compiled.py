@@ -75,9 +75,6 @@ LARGE = [
     {"copy": "tma", "stages": 4}, {"copy": "tma", "tile": (128, 256), "span": 64, "stages": 8},
     {"copy": "tma", "tile": (128, 128)}, {"copy": "tma", "stages": 4, "waves": "even"},
     {"copy": "tma", "stages": 4, "waves": "even", "drain": 4},
-    {"copy": "tma", "stages": 4, "store": "ring"},
-    {"copy": "tma", "stages": 4, "waves": "even", "store": "ring", "overlap": "launch"},
-    {"copy": "tma", "tile": (128, 128), "store": "ring"},
 ]
 TYPES = [{}, {"dtype": "f16", "accumulate": "f16"}, {"dtype": "tf32"}, {"dtype": "s8"}]
 

@@ -75,17 +75,6 @@ LARGE = {
     "TMA, even waves, f16": ({"copy": "tma", "dtype": "f16", "accumulate": "f16", "waves": "even",
                               "sms": 2}, (520, 40, 192)),
     "TMA, even waves that are whole": ({"copy": "tma", "waves": "even", "sms": 1}, (264, 24, 136)),
-    "ring": ({"copy": "tma", "store": "ring", "stages": 4, "sms": 1}, (264, 160, 264)),
-    "ring, one slice": ({"copy": "tma", "store": "ring", "tile": (128, 128), "sms": 1},
-                        (264, 160, 64)),
-    "ring, 128 x 256": ({"copy": "tma", "store": "ring", "tile": (128, 256), "stages": 4, "sms": 1,
-                         "drain": 3}, (136, 288, 136)),
-    "ring, f16": ({"copy": "tma", "store": "ring", "dtype": "f16", "accumulate": "f16",
-                   "stages": 4, "sms": 1}, (264, 192, 264)),
-    "ring, s8": ({"copy": "tma", "store": "ring", "dtype": "s8", "tile": (128, 128), "sms": 1,
-                  "overlap": "launch"}, (264, 96, 400)),
-    "ring, even waves": ({"copy": "tma", "store": "ring", "waves": "even", "tile": (128, 128),
-                          "sms": 1}, (136, 416, 320)),
     "TMA, e4m3": ({"copy": "tma", "dtype": "e4m3", "tile": (128, 256)}, (40, 48, 304)),
 }
 
@@ -103,7 +92,7 @@ def test_large_tiles_give_the_reference_bit_for_bit(choice, sizes):
 
 
 @pytest.mark.parametrize("choice", [
-    {"stages": 4}, {"copy": "tma", "span": 64}, {"copy": "tma", "store": "ring", "sms": 1},
+    {"stages": 4}, {"copy": "tma", "span": 64},
 ], ids=str)
 @pytest.mark.parametrize("schedule", ["lazy", 7])
 def test_no_schedule_of_the_copies_changes_large_tiles(choice, schedule):
@@ -112,11 +101,10 @@ def test_no_schedule_of_the_copies_changes_large_tiles(choice, schedule):
     assert emulated(kernel, "sm_90", schedule=schedule).findings == []
 
 
-@pytest.mark.parametrize("store", ["direct", "ring"])
 @pytest.mark.parametrize("schedule", ["eager", "lazy", 7, 8])
-def test_no_schedule_changes_tiles_that_blocks_share(schedule, store):
+def test_no_schedule_changes_tiles_that_blocks_share(schedule):
     """Sums handed over from block to block: each waits for what it goes on with."""
-    kernel = gemm(136, 352, 320, tile=(128, 128), copy="tma", waves="even", sms=2, store=store)
+    kernel = gemm(136, 352, 320, tile=(128, 128), copy="tma", waves="even", sms=2)
     assert kernel.facts["waves"] == "even"
     run = emulated(kernel, "sm_90", schedule=schedule)
     assert run.findings == []
@@ -131,16 +119,14 @@ def test_random_waves(attempt):
     m, n = (int(each * rng.integers(1, 65 * 8 // each)) for each in (8, 32))
     k = int(64 * rng.integers(1, 12))
     kernel = gemm(m, n, k, tile=(128, 128), copy="tma", waves="even",
-                  sms=int(rng.integers(1, 5)), drain=int(rng.integers(1, 5)),
-                  store=str(rng.choice(["direct", "ring"])))
+                  sms=int(rng.integers(1, 5)), drain=int(rng.integers(1, 5)))
     print(kernel.name, kernel.facts["waves"])
     emulated(kernel, "sm_90", sanitize=False)
 
 
-@pytest.mark.parametrize("store", ["direct", "ring"])
-def test_words_of_shared_tiles_are_zero_again(store):
+def test_words_of_shared_tiles_are_zero_again():
     """One set of words serves launch after launch."""
-    kernel = gemm(264, 128, 192, tile=(128, 128), copy="tma", waves="even", sms=1, store=store)
+    kernel = gemm(264, 128, 192, tile=(128, 128), copy="tma", waves="even", sms=1)
     args = arguments(kernel)
     values = list(kernel.values(args))
     words = values[-1]
@@ -152,25 +138,15 @@ def test_words_of_shared_tiles_are_zero_again(store):
         args[2][...] = np.nan
 
 
-@pytest.mark.parametrize("store", ["direct", "ring"])
-def test_blocks_that_share_tiles_need_not_be_there_together(store):
+def test_blocks_that_share_tiles_need_not_be_there_together():
     """A chip that others use as well runs block after block: each waits for the ones before."""
-    kernel = gemm(136, 320, 128, tile=(128, 128), copy="tma", waves="even", sms=2, store=store)
+    kernel = gemm(136, 320, 128, tile=(128, 128), copy="tma", waves="even", sms=2)
     assert kernel.facts["waves"] == "even"
     assert kernel.grid[0] > 2
     args = arguments(kernel)
     emulate(kernel, args, target="sm_90a", sanitize=False, executor=lambda machine, most:
             Interpreter(machine, max_steps=most, resident=1).run())
     assert differing(kernel, args, "sm_90") == 0
-
-
-def test_panels_are_laid_out_without_conflicts():
-    """Eight lanes that store 16 bytes together meet in no bank."""
-    kernel = gemm(256, 128, 64, copy="tma", store="ring", stages=4)
-    run = emulated(kernel, "sm_90")
-    stores = run.counters["instructions.st"]
-    assert stores == 8 * 4 * 2 * 2 * 2  # warps, rows of fragments, panels, halves, chunks
-    assert run.counters["shared.wavefronts.st"] == 4 * stores
 
 
 def test_large_tiles_read_shared_memory_without_conflicts():

@@ -68,24 +68,6 @@ MAKING = {
         "  legal: copy='tma', or waves='whole'", GEMM]),
     "drain": (lambda: gemm(8, 8, 8, copy="tma", drain=5), [
         "drain=5: is no number of k-steps of a slice", "  legal: 1 to 4", GEMM]),
-    "ring without TMA": (lambda: gemm(8, 8, 8, tile=(256, 128), store="ring"), [
-        "store='ring' with copy='threads': has blocks of one tile each",
-        "  legal: copy='tma', or store='direct'", GEMM]),
-    "ring of odd columns": (lambda: gemm(8, 40, 8, copy="tma", store="ring"), [
-        "store='ring', tile (256, 128), 3 stages, n=40: TMA stores 32 columns at a time",
-        "  legal: copy='tma' and n a multiple of 32, or store='direct'", LADDER]),
-    "ring with nothing to lend": (lambda: gemm(8, 64, 8, tile=(128, 256), copy="tma", store="ring",
-                                              stages=2), [
-        "store='ring', tile (128, 256), 2 stages, n=64: all of C has room beside the ring",
-        "  legal: 3 stages or more, or store='direct'", LADDER]),
-    "ring of narrow warps": (lambda: gemm(8, 64, 8, "f16", accumulate="f16", tile=(128, 128),
-                                          warp_tile=(64, 32), copy="tma", store="ring"), [
-        "store='ring', warp_tile (64, 32): TMA stores 64 columns of a warp at a time",
-        "  legal: (64, 64), or store='direct'", LADDER]),
-    "ring of short lines": (lambda: gemm(8, 64, 8, tile=(256, 128), warp_tile=(64, 32), copy="tma",
-                                         span=64, store="ring"), [
-        ("store='ring', tile (256, 128), 3 stages, n=64: a stage of 24576 bytes holds no panel of "
-         "each warp"), "  legal: span=128, warp_tile=(64, 64) or store='direct'", LADDER]),
     "TMA's stages": (lambda: gemm(8, 8, 8, copy="tma", stages=5), [
         "stages=5: a swizzled stage takes 49152 bytes, a block at most 231424",
         "  legal: 2 to 4", GEMM]),

@@ -58,14 +58,12 @@ _SWIFT = ({"tile": (128, 192), "stages": 5, "cluster": (2, 1), "schedule": "ping
            "band": 4096, "store": "staged", "panels": 1, **_LINE},)
 
 #: What an SM is given with mma.sync: the article's pipeline; blocks that fill an SM, by cp.async
-#: and by TMA; the latter with tiles dealt out evenly, C stored from registers or through the ring,
-#: under more or fewer k-steps.
-_FED = {"copy": "tma", "tile": (256, 128), "stages": 4}
+#: and by TMA, with whole tiles or dealt out evenly.
 _MMA_CHOICES: tuple[dict[str, Any], ...] = (
     {"stages": 4},
     {"tile": (256, 128), "stages": 4, "span": 128},
-    *({**_FED, "waves": waves, **out} for waves in ("whole", "even")
-      for out in ({}, {"store": "ring"}, {"store": "ring", "overlap": "launch"})),
+    *({"copy": "tma", "tile": (256, 128), "stages": 4, "waves": waves}
+      for waves in ("whole", "even")),
 )
 
 #: Rows of any pitch: the kernel's own choice, lines of B shifted behind TMA and A loaded, and the

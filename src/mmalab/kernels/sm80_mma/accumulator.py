@@ -202,20 +202,13 @@ class Accumulators:
         return ((*place, registers) for place, registers in self._rows_of(i, j))
 
     def _neighbours(self, i: int, j: int) -> Iterator[Part]:
-        """What a lane holds of the fragments that are dealt out from `j` on, in pieces of up to 16
-        bytes."""
-        size = self.problem.recipe.result_bytes
-        for row, registers in self.neighbours(i, j):
-            for at in range(0, len(registers), 4):
-                column = j // (self.problem.deal // 8) * self.problem.deal + at * 4 // size
-                yield row, column, registers[at : at + 4]
-
-    def neighbours(self, i: int, j: int) -> Iterator[tuple[int, list[Register]]]:
-        """What a lane holds of the fragments that are dealt out from `j` on: the row in the warp's
-        tile, and neighbours of C."""
-        parts = [[*self._rows_of(i, j + f)] for f in range(self.problem.deal // 8)]
+        """What a lane holds of the fragments that are dealt out from `j` on, up to 16 bytes of a
+        row."""
+        deal = self.problem.deal
+        parts = [[*self._rows_of(i, j + f)] for f in range(deal // 8)]
         for each in zip(*parts, strict=True):
-            yield each[0][0][0], [register for _, held in each for register in held]
+            yield (each[0][0][0], j // (deal // 8) * deal,
+                   [register for _, held in each for register in held])
 
     def _rows_of(self, i: int, j: int) -> Iterator[tuple[tuple[int, int], list[Register]]]:
         """Row and column in the warp's tile of each two neighbours of a fragment, and where

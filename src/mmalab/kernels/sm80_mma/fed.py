@@ -34,10 +34,9 @@ from mmalab.kernels.sm80_mma.accumulator import Accumulators
 from mmalab.kernels.sm80_mma.carried import FragmentSets, Write
 from mmalab.kernels.sm80_mma.maps import maps_of
 from mmalab.kernels.sm80_mma.operand import Fragments
-from mmalab.kernels.sm80_mma.panels import Panels
 from mmalab.kernels.sm80_mma.problem import BARRIERS, Problem
 from mmalab.kernels.sm80_mma.waves import HandOver, Piece, emit_pieces
-from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor, Lent, wait
+from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor, wait
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Immediate, Register
 
@@ -64,10 +63,8 @@ class Fed:
         b, problem = self.b, self.problem
         maps = [b.param(name, "b8", dims=[128], align=64) for name in maps_of(problem)]
         self.maps = [b.cvta("param.u64", b.mov("u64", param)) for param in maps]
-        pointers = {"c": not problem.lends, "sums": problem.lends and problem.even,
-                    "words": problem.even}
         self.pointers = {name: b.cvta("to.global.u64", b.load_param(b.param(name, "u64")))
-                         for name, is_there in pointers.items() if is_there}
+                         for name in ("c", *(("words",) if problem.even else ()))}
         b.reqntid(problem.threads)
         b.minnctapersm(problem.blocks_per_sm)
         self.shared = b.mov("u32", b.dynamic_shared(align=1024))
@@ -95,9 +92,6 @@ class Fed:
             self.barriers.start(1, problem.tile.threads // 32)
             b.emit("fence.mbarrier_init.release.cluster")
         b.emit("bar.sync", 0)
-        if problem.overlaps:
-            b.emit("griddepcontrol.wait")
-            b.emit("griddepcontrol.launch_dependents")
 
     # --- the warpgroup that fills -----------------------------------------------------------------
 
@@ -121,12 +115,9 @@ class Fed:
             b.emit("mbarrier.arrive.expect_tx.shared::cta.b64", b.sink, b.at(full),
                    problem.tile.stage_bytes)
             stage = b.mad_lo("u32", cursor.stage, problem.tile.stage_bytes, self.shared)
-            for name, address, line in zip("AB", self.maps[:2], lines, strict=True):
+            for name, address, line in zip("AB", self.maps, lines, strict=True):
                 self._copy(name, stage, address, at, line, full)
             b.add("u32", at, problem.values, out=at)
-            cursor.advance()
-        for _ in range(problem.lent):
-            b.emit("mbarrier.arrive.shared::cta.b64", b.sink, b.at(cursor.wait_empty()))
             cursor.advance()
 
     def _copy(self, name: str, stage: Register, address: Register, at: Register, line: Register,
@@ -152,48 +143,17 @@ class Fed:
         self.zero = b.mov("u32", b.ctaid.y)  # ptxas does not know that it is zero
         sums = Accumulators(b, problem)
         hands = HandOver(b, problem, self.pointers["words"], lane) if problem.even else None
-        self._lend(sums, hands)
         with emit_pieces(b, problem) as piece:
             blocks = emit_in_bands(b, piece.tile, *problem.tiles, problem.band_rows)
             sums.clear(sums.rows - 1)
             if hands and piece.takes:
                 with b.when(piece.takes):
-                    self._take(hands, sums, blocks)
+                    hands.take()
+                    sums.load(self.pointers["c"], blocks, self.zero)
             self._piece(sums, piece, blocks)
             if hands and piece.gives:
-                self._give(hands, piece.gives)
-        if self.lent is not None and hands:
-            hands.give_stored()
-        elif self.lent is not None:
-            with b.guard(self.leads):
-                b.emit("cp.async.bulk.wait_group", 0)
-
-    def _give(self, hands: HandOver, gives: Register) -> None:
-        """Sums that somebody goes on with: now, or once TMA has stored them."""
-        if self.lent is not None:
-            hands.owe(gives)
-            return
-        with self.b.when(gives):
-            hands.give()
-
-    def _lend(self, sums: Accumulators, hands: HandOver | None) -> None:
-        """Stages for C, where it leaves through the ring."""
-        b, problem = self.b, self.problem
-        self.lent: Lent | None = None
-        if not problem.lends:
-            return
-        empty = b.add("u32", self.barriers.base, self.barriers.empty_at)
-        self.lent = Lent(b, self.cursor, problem.lent, self.leads,
-                         lambda stage: self._arrive(b.mad_lo("u32", stage, 8, empty)),
-                         hands.give_stored if hands else None)
-        self.panels = Panels(b, problem, sums, self.maps[2], self.shared, self.lent)
-
-    def _take(self, hands: HandOver, sums: Accumulators, blocks: tuple[Register, Register]) -> None:
-        """Go on with somebody's sums; what somebody waits for is given first."""
-        if self.lent is not None:
-            self.lent.give_rest()
-        hands.take()
-        sums.load(self.pointers["sums" if self.lent else "c"], blocks, self.zero)
+                with b.when(piece.gives):
+                    hands.give()
 
     def _piece(self, sums: Accumulators, piece: Piece, blocks: tuple[Register, Register]) -> None:
         """All slices of a piece."""
@@ -202,18 +162,12 @@ class Fed:
         self.held, self.offset = b.reg("u32"), b.reg("u32")
         self._arrived()
         self.sets.begin(self.offset)
-        self._slices(0 if problem.slices == 1 else piece.count - 1
-                     if isinstance(piece.count, int) else b.sub("u32", piece.count, 1))
+        if problem.slices > 1:
+            rounds = (piece.count - 1 if isinstance(piece.count, int) else
+                      b.sub("u32", piece.count, 1))
+            with b.loop(rounds, dtype="u32", unroll=False):
+                self._slice(range(problem.steps))
         self._last(sums, problem.steps_of(problem.slices - 1), blocks)
-
-    def _slices(self, rounds: Register | int) -> None:
-        """All slices but the last."""
-        body = partial(self._slice, range(self.problem.steps))
-        if self.lent is not None:
-            self.lent.among(rounds, body)
-        elif rounds != 0:
-            with self.b.loop(rounds, dtype="u32", unroll=False):
-                body()
 
     def _last(self, sums: Accumulators, steps: range, blocks: tuple[Register, Register]) -> None:
         """The last slice: its last k-steps row by row of fragments, and each row stored under the
@@ -223,7 +177,7 @@ class Fed:
         together = steps[-self.problem.drain :]
         for step in steps[: len(steps) - len(together)]:
             self.sets.multiply(self.sets.reads(offset, step + 1))
-        stores = self._stores(sums, blocks)
+        stores = sums.moves(self.pointers["c"], blocks)
         left, right = self.sets.current()
         rights = [right, *(self._read_b(offset, step) for step in together[1:])]
         ahead, reads = self._reads_of_a(offset, together, 0)
@@ -246,13 +200,6 @@ class Fed:
             write()
         for i in range(max(0, sums.rows - 2), sums.rows - 1):
             sums.clear(i)  # the last one's stores have only begun: see `_multiply`
-
-    def _stores(self, sums: Accumulators, blocks: tuple[Register, Register]) -> list[list[Write]]:
-        """What stores each row of fragments."""
-        if self.lent is None:
-            return sums.moves(self.pointers["c"], blocks)
-        self.panels.begin(blocks)
-        return [self.panels.row_of(i) for i in range(sums.rows)]
 
     @staticmethod
     def _row(sums: Accumulators, i: int, steps: list[Any], others: Sequence[Write]) -> None:
@@ -322,11 +269,7 @@ class Fed:
 
     def _release(self, barrier: Register) -> None:
         """The stage may be filled again, as far as this warp is concerned."""
-        self.b.emit("bar.warp.sync", -1)
-        self._arrive(barrier)
-
-    def _arrive(self, barrier: Register) -> None:
-        """One arrival of the warp."""
         b = self.b
+        b.emit("bar.warp.sync", -1)
         with b.guard(self.leads):
             b.emit("mbarrier.arrive.shared::cta.b64", b.sink, b.at(barrier))

@@ -40,12 +40,7 @@ from mmalab.ptx.kernel import Kernel
 __all__ = ["gemm"]
 
 _COPIES = ("threads", "tma")
-#: Choices that only the kernel that TMA feeds has, the others' first, and what others are not.
-_WITH_TMA = {
-    "waves": (("whole", "even"), "is no way to deal out tiles"),
-    "store": (("direct", "ring"), "is no way out of C"),
-    "overlap": (("none", "launch"), "is nothing that may overlap"),
-}
+_WAVES = ("whole", "even")
 _MOST_DRAIN = 4
 _WHERE = "mmalab.kernels.sm80_mma.gemm"
 
@@ -54,8 +49,7 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", layout: str = "swizzled", 
          warp_tile: tuple[int, int] | None = None, accumulate: str | None = None,
          promote_every: int | None = None, *, tile: tuple[int, int] | None = None,
          span: int | None = None, band: int = 2048, copy: str = "threads",
-         sms: int = 132, waves: str = "whole", drain: int = 2, store: str = "direct",
-         overlap: str = "none") -> Kernel:
+         sms: int = 132, waves: str = "whole", drain: int = 2) -> Kernel:
     """C = A x B^T: A is M x K, B is stored N x K, C is M x N, all row-major.
 
     Args:
@@ -77,16 +71,13 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", layout: str = "swizzled", 
             all SMs end together: `even`.
         drain: with TMA, k-steps at a tile's end that are multiplied row by row, so that one row is
             stored under the next one's products: 1 to 4.
-        store: with TMA, C from registers, `direct`, or through stages that the `ring` lends it, by
-            TMA, under the next tile's products (see `panels`).
-        overlap: with TMA, whether the `launch` may overlap the one ahead on the stream, or `none`.
 
     Raises:
         UsageError: sizes, types or choices that no such kernel has, with the nearest that have.
     """
     problem = _problem(m, n, k, dtype, accumulate, promote_every, layout=layout, stages=stages,
                        warp_tile=warp_tile, tile=tile, span=span, band=band, copy=copy, sms=sms,
-                       waves=waves, drain=drain, store=store, overlap=overlap)
+                       waves=waves, drain=drain)
     name = _name(problem)
     params = matrix_params(m, n, k, problem.recipe)
     return Kernel(
@@ -102,7 +93,6 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", layout: str = "swizzled", 
                           promote_every=promote_every),
         validate=partial(check_arrays, name, params),
         prepare=partial(prepare, problem) if problem.box else None,
-        programmatic=problem.overlaps,
         facts=_facts(problem),
     )
 
@@ -110,10 +100,9 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", layout: str = "swizzled", 
 def _problem(m: int, n: int, k: int, dtype: str, accumulate: str | None,
              promote_every: int | None, *, layout: str, stages: int,
              warp_tile: tuple[int, int] | None, tile: tuple[int, int] | None, span: int | None,
-             band: int, copy: str, sms: int, waves: str, drain: int, store: str,
-             overlap: str) -> Problem:
+             band: int, copy: str, sms: int, waves: str, drain: int) -> Problem:
     """The choices checked and put together."""
-    _check_tma(copy, drain, waves=waves, store=store, overlap=overlap)
+    _check_tma(copy, waves, drain)
     if copy not in _COPIES:
         raise UsageError(f"copy {copy!r}", "is no way into shared memory", legal=list(_COPIES),
                          where=_WHERE)
@@ -132,19 +121,17 @@ def _problem(m: int, n: int, k: int, dtype: str, accumulate: str | None,
                    sums=row.result_bytes, target="sm_90" if tile else "sm_89",
                    beside=BARRIERS if box else 0)
     return Problem(m, n, k, row, made, promote_every, band=band if tile else 0, box=box,
-                   sms=sms, evenly=waves == "even", drain=drain, lends=store == "ring",
-                   overlaps=overlap == "launch")
+                   sms=sms, evenly=waves == "even", drain=drain)
 
 
-def _check_tma(copy: str, drain: int, **choices: str) -> None:
-    """What only the kernel that TMA feeds can choose: the others have the first of each."""
-    for name, given in choices.items():
-        known, what = _WITH_TMA[name]
-        if given not in known:
-            raise UsageError(f"{name} {given!r}", what, legal=list(known), where=_WHERE)
-        if given != known[0] and copy != "tma":
-            raise UsageError(f"{name}={given!r} with copy={copy!r}", "has blocks of one tile each",
-                             legal=f"copy='tma', or {name}={known[0]!r}", where=_WHERE)
+def _check_tma(copy: str, waves: str, drain: int) -> None:
+    """What only the kernel that TMA feeds can choose."""
+    if waves not in _WAVES:
+        raise UsageError(f"waves {waves!r}", "is no way to deal out tiles", legal=list(_WAVES),
+                         where=_WHERE)
+    if waves == "even" and copy != "tma":
+        raise UsageError(f"waves='even' with copy={copy!r}", "has blocks of one tile each",
+                         legal="copy='tma', or waves='whole'", where=_WHERE)
     if isinstance(drain, bool) or not isinstance(drain, int) or not 1 <= drain <= _MOST_DRAIN:
         raise UsageError(f"drain={drain!r}", "is no number of k-steps of a slice",
                          legal=f"1 to {_MOST_DRAIN}", where=_WHERE)
@@ -162,8 +149,7 @@ def _name(problem: Problem) -> str:
              f"{made.warp_tile[0]}x{made.warp_tile[1]}"]
     if problem.band:
         parts += [f"{made.block[0]}x{made.block[1]}", f"{made.span}bytes",
-                  "tma" if problem.box else "carried", *(["even"] if problem.even else ()),
-                  *(["ring"] if problem.lends else ()), *(["launch"] if problem.overlaps else ())]
+                  "tma" if problem.box else "carried", *(["even"] if problem.even else ())]
     if problem.promote_every:
         parts.append(f"promoted{problem.promote_every}")
     return "_".join((*parts, f"{problem.m}x{problem.n}x{problem.k}"))
@@ -183,9 +169,6 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "band": problem.band or None,
         "waves": "even" if problem.even else "whole",
         "drain": problem.drain if problem.box else None,
-        "store": "ring" if problem.lends else "direct",
-        "lent": problem.lent,
-        "overlap": "launch" if problem.overlaps else "none",
         "instruction": row.key,
         "unit": row.unit,
         "instruction_k": row.k,

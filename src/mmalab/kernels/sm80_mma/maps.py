@@ -5,8 +5,6 @@ A box is a slice of K by the lines of a tile. Where columns are dealt out (`Prob
 
     dims    (K, 2, 4, 2, N / 16)     innermost first: k, b, t, f, and the 16 columns
     strides (   1, 4, 2, 16) lines
-
-Where TMA stores C, a box of it is a warp's panel: 16 rows of 128 bytes.
 """
 
 from __future__ import annotations
@@ -16,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from mmalab.kernels.sm80_mma.problem import PANEL, PANEL_ROWS, Problem
+from mmalab.kernels.sm80_mma.problem import Problem
 from mmalab.kernels.sm90_wgmma.maps import MapShape
 
 __all__ = ["maps_of", "prepare"]
 
 
 def maps_of(problem: Problem) -> dict[str, MapShape]:
-    """The maps of a and b, and of c where TMA stores it."""
+    """The maps of a and b."""
     made, pitch = problem.tile, problem.row_bytes
     # The instruction leaves out tf32's low bits itself.
     kind = "f32" if problem.recipe.dtype == "tf32" else problem.recipe.dtype
@@ -36,12 +34,7 @@ def maps_of(problem: Problem) -> dict[str, MapShape]:
         b = MapShape(kind, (problem.k, 2, 4, deal // 8, problem.n // deal),
                      (pitch, deal // 4 * pitch, 2 * pitch, deal * pitch),
                      (values, 2, 4, deal // 8, lines // deal), swizzle)
-    if not problem.lends:
-        return {"a": a, "b": b}
-    size = problem.recipe.result_bytes
-    c = MapShape(problem.recipe.accumulator, (problem.n, problem.m), (problem.n * size,),
-                 (PANEL // size, PANEL_ROWS), f"{PANEL}B")
-    return {"a": a, "b": b, "c": c}
+    return {"a": a, "b": b}
 
 
 def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:
@@ -50,6 +43,4 @@ def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:
     made = [maps[name].over(array) if name in maps else array
             for name, array in zip("abc", args, strict=True)]
     words = [np.zeros(problem.grid[0] * problem.tile.threads // 32, np.uint32)]
-    if problem.lends and problem.even:  # sums that are handed over are read from C itself
-        made.append(args[2])
     return [*made, *(words if problem.even else ())]

@@ -17,7 +17,7 @@ from mmalab.kernels.sm80_mma.recipe import Recipe
 from mmalab.kernels.sm80_mma.tile import LINES, Tile
 from mmalab.ptx.kernel import Param
 
-__all__ = ["BARRIERS", "MULTIPLE", "PANEL", "PANEL_ROWS", "Problem", "check_sizes", "matrix_params"]
+__all__ = ["BARRIERS", "MULTIPLE", "Problem", "check_sizes", "matrix_params"]
 
 #: M, N and K are multiples of this.
 MULTIPLE = 8
@@ -25,13 +25,8 @@ MULTIPLE = 8
 _MOST_PERIOD = 8
 #: Columns of C that are dealt out among the lanes of a quad, four to each.
 _DEAL = 16
-#: Bytes of a row of C that are dealt out where it leaves through shared memory: a swizzle's span,
-#: and rows of one panel.
-PANEL, PANEL_ROWS = 128, 16
 #: Bytes behind the stages for barriers.
 BARRIERS = 1024
-#: Shared memory of each block that the system takes.
-_SYSTEM = 1024
 #: Threads of a warpgroup, registers of one that fills.
 _GROUP, _FILLING = 128, 24
 #: A thread's offsets are 32-bit.
@@ -89,10 +84,6 @@ class Problem:
     evenly: bool = False
     #: With TMA, k-steps at the end of a tile that are multiplied row by row (see `fed`).
     drain: int = 2
-    #: C leaves through stages of the ring (see `panels`).
-    lends: bool = False
-    #: The launch overlaps the one ahead on the stream.
-    overlaps: bool = False
 
     def __post_init__(self) -> None:
         check_sizes(m=self.m, n=self.n, k=self.k)
@@ -110,33 +101,6 @@ class Problem:
                              where="PTX ISA, tensor maps: globalStrides")
         if self.promote_every is not None:
             self._check_promotion(self.promote_every)
-        if self.lends:
-            self._check_lent()
-
-    def _check_lent(self) -> None:
-        """Whether the ring can lend C as many stages as it needs."""
-        given = f"store='ring', tile {self.tile.block}, {self.tile.stages} stages, n={self.n}"
-        deal = PANEL // self.recipe.result_bytes
-        if self.tile.warp_tile[1] % deal:
-            raise UsageError(f"store='ring', warp_tile {self.tile.warp_tile}",
-                             f"TMA stores {deal} columns of a warp at a time",
-                             legal=f"(64, {deal}), or store='direct'", where=_WHERE)
-        if not self.box or self.n % deal:
-            raise UsageError(given, f"TMA stores {deal} columns at a time",
-                             legal=f"copy='tma' and n a multiple of {deal}, or store='direct'",
-                             where=_WHERE)
-        if self.panels_in_stage == 0:
-            raise UsageError(given, f"a stage of {self.tile.stage_bytes} bytes holds no panel of "
-                             "each warp", legal="span=128, warp_tile=(64, 64) or store='direct'",
-                             where=_WHERE)
-        if self.lent == 0:
-            raise UsageError(given, "all of C has room beside the ring",
-                             legal=f"{self.tile.stages + 1} stages or more, or store='direct'",
-                             where=_WHERE)
-        if self.lent >= self.tile.stages:
-            raise UsageError(given, f"C takes {self.lent} stages, and a slice needs one",
-                             legal=f"{self.lent + 1} stages or more, or store='direct'",
-                             where=_WHERE)
 
     def _check_promotion(self, every: int) -> None:
         row, per = self.recipe, self.values
@@ -164,38 +128,7 @@ class Problem:
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block."""
-        beside = self.panels_beside * self.panel_bytes if self.lends else 0
-        return self.tile.shared_bytes + beside + (BARRIERS if self.box else 0)
-
-    @property
-    def panel_bytes(self) -> int:
-        """A panel of C of every warp."""
-        return PANEL * PANEL_ROWS * self.tile.threads // 32
-
-    @property
-    def warp_panels(self) -> int:
-        """Panels of a warp's part of C."""
-        rows, columns = self.tile.warp_tile
-        return rows // PANEL_ROWS * columns * self.recipe.result_bytes // PANEL
-
-    @property
-    def panels_beside(self) -> int:
-        """Panels of each warp that have room beside the ring, where stages are lent to C."""
-        room = isa.limits("sm_90").shared_per_sm // self.blocks_per_sm - _SYSTEM
-        free = min(room, isa.limits("sm_90").shared_per_cta) - self.tile.shared_bytes - BARRIERS
-        return min(self.warp_panels, max(0, free) // self.panel_bytes)
-
-    @property
-    def panels_in_stage(self) -> int:
-        """Panels of each warp that a stage holds."""
-        return self.tile.stage_bytes // self.panel_bytes
-
-    @property
-    def lent(self) -> int:
-        """Stages of the ring that hold C between two tiles."""
-        if not self.lends:
-            return 0
-        return -(-(self.warp_panels - self.panels_beside) // self.panels_in_stage)
+        return self.tile.shared_bytes + (BARRIERS if self.box else 0)
 
     @property
     def values(self) -> int:
@@ -315,12 +248,10 @@ class Problem:
         neighbours of C.
 
         Line ``2 t + b + 8 f`` of 16 in shared memory, column 2 t + b of fragment f, is column
-        ``4 t + 2 f + b`` of C; with more fragments likewise. Copies must take whole deals of lines.
+        ``4 t + 2 f + b`` of C. Copies must take whole deals of lines.
         """
         if not self.band:
             return 0
-        if self.lends:
-            return PANEL // self.recipe.result_bytes
         if self.box:
             return _DEAL if self.n % _DEAL == 0 else 0
         return _DEAL if self.tile.copy_lines(self.copy_unit) % _DEAL == 0 else 0

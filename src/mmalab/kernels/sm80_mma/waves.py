@@ -88,20 +88,6 @@ class HandOver:
         number = b.mad_lo("u32", b.mov("u32", b.ctaid.x), warps, warp)
         self.own = b.mad_wide("u32", number, 4, words)
         self._before = 4 * warps
-        self.owed = b.mov("u32", 0)
-
-    def owe(self, gives: Register) -> None:
-        """Note whether the next block waits for what TMA is storing."""
-        self.b.selp("b32", 1, 0, gives, out=self.owed)
-
-    def give_stored(self) -> None:
-        """What TMA has stored is the next block's to read, if that waits for it."""
-        b = self.b
-        with b.guard(self.leads):
-            b.emit("cp.async.bulk.wait_group", 0)
-        with b.guard(b.setp("ne.and", "u32", self.owed, 0, self.leads)):
-            b.emit("st.release.gpu.global.u32", b.at(self.own), 1)
-        b.mov("u32", 0, out=self.owed)
 
     def give(self) -> None:
         """What the warp has written is the next block's to read."""
