@@ -3,7 +3,7 @@
     PYTHONPATH=src python tools/gpu_causes.py --out records/h200/mma_sync_causes.json
     PYTHONPATH=src python tools/gpu_causes.py --dry-run               # no GPU: all of it, assembled
     PYTHONPATH=src python tools/gpu_causes.py \
-        --kernel "sm90_wgmma.gemm 8192x8192x8192 tile=256x192,stages=4,cluster=1x2,store=ring"
+        --kernel "sm90_wgmma.gemm 8192x8192x8192 tile=256x192,stages=4,cluster=1x2"
 
 Takes any kernel that a ring feeds (`sm80_mma.gemm` with copy=tma, `sm90_wgmma.gemm`): family and
 factory, sizes, choices as of ``mmalab bench gemm --set``. Of each it times the kernel as it is and
@@ -50,7 +50,7 @@ KERNELS = (
     f"sm80_mma.gemm 3072x5632x4096 {_FED}",
     f"sm80_mma.gemm 4096x4096x4096 {_FED},waves=even",
     f"sm90_wgmma.gemm 3072x5632x4096 {_WIDE}",
-    f"sm90_wgmma.gemm 3072x5632x4096 {_WIDE},out=f32,store=ring",
+    f"sm90_wgmma.gemm 4096x4096x4096 dtype=s8,{_WIDE}",
 )
 METHOD = (
     "variants in turn, forwards and backwards, each behind 0.1 s of rest, about 3 ms a block, "

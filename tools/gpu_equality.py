@@ -122,14 +122,11 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
            "256x208": Plan((256, 208), 3, (1, 2), **_FEW),
            "in turns": Plan((128, 192), 5, (2, 1), schedule="pingpong", band=4096, **_FEW),
            "staged": Plan((128, 256), 3, (2, 1), store="staged", **_FEW),
-           "permuted": Plan((128, 256), 4, (2, 1), **_FEW),
-           **{f"ring {rows}x{columns}": Plan((rows, columns), stages, cluster, store="ring", **_FEW)
-              for rows, columns, stages, cluster in (
-                  (256, 208, 3, (1, 2)), (256, 192, 4, (1, 2)), (128, 256, 4, (2, 1)))}}.items()},
+           "permuted": Plan((128, 256), 4, (2, 1), **_FEW)}.items()},
     **{f"16 tiles a CTA, {dtype} to words, {store}": partial(
         _gemm, 1024, 2048, 320, dtype, "s32" if dtype == "s8" else "f32", plan=plan)
        for dtype in ("bf16", "s8", "tf32") for store, plan in {
-           "ring": Plan((128, 256), 4, (2, 1), store="ring", overlap="launch", **_FEW),
+           "staged": Plan((128, 256), 3, (2, 1), store="staged", panels=2, **_FEW),
            "in turns": Plan((128, 192), 4, (2, 1), schedule="pingpong", store="staged", panels=1,
                             **_FEW)}.items()},
 }

@@ -50,7 +50,7 @@ REFUSED = {
     "choice": (["--plan", "warp_tile=64x64"], [
         "--plan warp_tile=(64, 64): is no choice of sm90_wgmma",
         ("  legal: tile, stages, cluster, groups, schedule, store, copy, left, flight, part, "
-         "parts, band, panels, l2_promotion, overlap, persistent, sms"), SEE]),
+         "parts, band, panels, l2_promotion, persistent, sms"), SEE]),
     "kind": (["--plan", "tile=5"], ["--plan tile=5: is not 2 numbers",
                                     "  legal: such as tile=128x256", SEE]),
     "no value": (["--plan", "stages"], ["--plan stages: has no value", "  legal: KEY=VALUE",

@@ -29,12 +29,8 @@ KERNELS: dict[str, Callable[[], Any]] = {
        for k in (836, 838, 837)},
     **{f"padded, K = {k}": lambda k=k: gemm(300, 208, k, plan=Plan(
         (128, 208), 4, (2, 1), store="staged", copy="padded")) for k in (836, 838, 837)},
-    **{f"ring, {out}, {plan.tile}": lambda out=out, plan=plan: gemm(600, 416, 832, out=out,
-                                                                    plan=plan)
-       for out, plan in (
-           ("f32", Plan((128, 256), 4, (2, 1), sms=4, store="ring", overlap="launch")),
-           ("bf16", Plan((256, 208), 3, (1, 2), sms=4, store="ring")),
-           ("bf16", Plan((128, 256), 4, sms=4, store="ring")))},
+    "words, staged": lambda: gemm(600, 416, 832, out="f32", plan=Plan(
+        (128, 256), 3, (2, 1), sms=4, store="staged", panels=2)),
     "any columns": lambda: gemm(301, 203, 832),
     "scaled": lambda: gemm(300, 272, 512, "e4m3", out="bf16", scaled=True),
     "promoted, two sets": lambda: gemm(300, 192, 512, "e4m3", promote_every=64, plan=Plan(

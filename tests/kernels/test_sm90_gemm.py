@@ -29,22 +29,16 @@ CHOICES = {
     "words panel by panel": (300, 192, 136, {
         "plan": Plan((128, 96), 3, sms=1, store="staged", panels=1, **_TURNS), "out": "f32"}),
     "words, staged": (200, 96, 144, {"plan": Plan((128, 96), 2, store="staged"), "dtype": "s8"}),
-    **{f"ring, {slices} slices": (300, 96, 64 * slices - 24, {
-        "plan": Plan((128, 64), 9, sms=1, store="ring"), "out": "f32"}) for slices in (1, 3, 7, 8)},
-    "ring, words to two": (600, 96, 264, {
-        "plan": Plan((128, 64), 9, (2, 1), sms=2, store="ring"), "out": "f32"}),
-    "ring, along N": (260, 104, 264, {"plan": Plan((128, 64), 9, (1, 2), sms=2, store="ring")}),
-    "ring and beside it": (260, 512, 72, {
-        "plan": Plan((128, 256), 4, sms=1, store="ring"), "dtype": "tf32"}),
-    **{f"ring, {slices} slices, nobody learns": (400, 256, 64 * slices, {
-        "plan": Plan((128, 256), 4, sms=1, store="ring")}) for slices in (1, 2)},
-    "ring, overlap": (260, 96, 136, {
-        "plan": Plan((128, 64), 9, sms=2, store="ring", overlap="launch")}),
-    "ring, two blocks": (520, 432, 72, {"plan": Plan((256, 208), 3, (1, 2), sms=2, store="ring")}),
-    "ring, three groups": (500, 96, 264, {
-        "plan": Plan((192, 64), 7, groups=3, sms=1, store="ring"), "out": "f32"}),
-    "ring, promoted": (260, 96, 400, {
-        "plan": Plan((128, 64), 9, sms=1, store="ring"), "dtype": "e4m3", "out": "bf16",
+    "words, staged, to two": (600, 96, 264, {
+        "plan": Plan((128, 64), 3, (2, 1), sms=2, store="staged"), "out": "f32"}),
+    "words, staged, two panels of eight": (260, 512, 72, {
+        "plan": Plan((128, 256), 3, sms=1, store="staged", panels=2), "dtype": "tf32"}),
+    "words, staged, three groups": (500, 96, 264, {
+        "plan": Plan((192, 64), 3, groups=3, sms=1, store="staged"), "out": "f32"}),
+    "staged, two blocks": (520, 432, 72, {
+        "plan": Plan((256, 208), 3, (1, 2), sms=2, store="staged", panels=3)}),
+    "staged, promoted": (260, 96, 400, {
+        "plan": Plan((128, 64), 3, sms=1, store="staged"), "dtype": "e4m3", "out": "bf16",
         "promote_every": 128}),
     "any columns": (131, 133, 72, {"plan": Plan((128, 64), 2, store="direct")}),
     "any columns, f32": (131, 133, 72, {"plan": Plan((128, 64), 2, store="direct"),
@@ -100,8 +94,7 @@ def test_gathered_slices_beyond_the_ring():
     {"plan": Plan((128, 64), 2, (2, 1), sms=2)},
     {"plan": Plan((128, 64), 2, sms=1, store="staged")},
     {"plan": Plan((128, 64), 2, sms=1, **_TURNS)},
-    {"plan": Plan((128, 64), 9, (2, 1), sms=2, store="ring")},
-    {"plan": Plan((128, 64), 9, sms=1, store="ring"), "out": "f32"},
+    {"plan": Plan((128, 64), 3, (2, 1), sms=2, store="staged", panels=1), "out": "f32"},
 ])
 def test_no_schedule_of_the_copies_changes_the_result(schedule, given):
     """Copies and products that finish as late as they may, or at any time, change nothing."""
@@ -109,11 +102,9 @@ def test_no_schedule_of_the_copies_changes_the_result(schedule, given):
     assert run.findings == []
 
 
-@pytest.mark.parametrize("store", ["staged", "ring"])
-def test_words_are_laid_out_without_conflicts(store):
+def test_words_are_laid_out_without_conflicts():
     """Eight lanes that store 16 bytes of two rows together meet in no bank."""
-    run = multiplied(gemm(128, 64, 72, out="f32", plan=Plan(
-        (128, 64), 9 if store == "ring" else 2, sms=1, store=store)))
+    run = multiplied(gemm(128, 64, 72, out="f32", plan=Plan((128, 64), 2, sms=1, store="staged")))
     stores = run.counters["instructions.st"]
     assert stores == 8 * 2 * 2 * 2  # warps, panels, halves, chunks
     assert run.counters["shared.wavefronts.st"] == 4 * stores
@@ -124,17 +115,16 @@ def test_words_are_laid_out_without_conflicts(store):
     (r"    fence\.proxy\.async\.shared::cta;\n", "", "missing-proxy-fence"),
     (r"    @%p\d+ cp\.async\.bulk\.wait_group 0;\n", "", "missing-bulk-wait"),
 ])
-def test_what_lends_stages_is_needed(old, new, found):
+def test_what_stages_words_is_needed(old, new, found):
     """Without any one wait or fence between C, TMA and the next tile the sanitizer names it."""
-    kernel = gemm(300, 96, 648, out="f32", plan=Plan((128, 64), 9, store="ring", sms=1))
-    assert kernel.facts["lent"] == 2
+    kernel = gemm(300, 96, 648, out="f32", plan=Plan((128, 64), 3, store="staged", sms=1))
     assert found_in(kernel, old, new) == {found}
 
 
 @pytest.mark.parametrize("given", [
     {"n": 96, "k": 72, "plan": Plan((128, 64), 2, sms=2)},
     {"n": 96, "k": 72, "plan": Plan((128, 64), 2, sms=2, store="staged")},
-    {"n": 96, "k": 72, "plan": Plan((128, 64), 9, sms=2, store="ring"), "out": "f32"},
+    {"n": 96, "k": 72, "plan": Plan((128, 64), 3, sms=2, store="staged"), "out": "f32"},
     {"n": 34, "k": 36, "plan": Plan((128, 64), 2, store="direct", flight=0)},
 ])
 def test_batches(given):

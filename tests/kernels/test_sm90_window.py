@@ -121,7 +121,6 @@ def test_large_tiles_assemble_without_advice(k):
 
 @pytest.mark.parametrize(("make", "words"), [
     (lambda: streamed(136, 64, 100, left="shared"), "loads A and must all be resident|load A"),
-    (lambda: streamed(136, 64, 100, overlap="launch"), "must all be resident"),
     (lambda: streamed(136, 64, 100, persistent=False), "must all be resident"),
     (lambda: streamed(137, 64, 100), "rows of C are found by phase"),
     (lambda: streamed(136, 64, 75, dtype="s8"), "rows of odd bytes"),

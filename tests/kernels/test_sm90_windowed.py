@@ -256,7 +256,6 @@ def test_aligned_rows_need_no_windows():
 
 
 @pytest.mark.parametrize(("make", "words"), [
-    (lambda: windowed(128, 64, 36, overlap="launch"), "must all be resident"),
     (lambda: windowed(128, 64, 36, persistent=False), "must all be resident"),
     (lambda: windowed(128, 64, 36, cluster=(4, 1)), "copy 'windowed'.*\n?.*copies one A and one B"),
     (lambda: gemm(128, 64, 36, batch=2, plan=Plan(**SMALL)), "copies one A and one B"),

@@ -30,25 +30,10 @@ def _also(types: Mapping[str, Any], *plans: Mapping[str, Any]) -> tuple[Mapping[
 _LINE = {"l2_promotion": "128B"}
 _LARGE = ({"tile": (128, 256), "stages": 4, **_LINE},
           {"tile": (256, 208), "stages": 3, "cluster": (1, 2), **_LINE})
-#: The same, C leaving through stages of the ring: of 16-bit results, and of words.
-_LENT: tuple[dict[str, Any], ...] = (
-    {"tile": (256, 208), "stages": 3, "cluster": (1, 2), "store": "ring", **_LINE},
-    {"tile": (256, 192), "stages": 4, "cluster": (1, 2), "store": "ring", **_LINE},
-    *({"tile": (128, 256), "stages": 4, "store": "ring", "overlap": overlap, **_LINE}
-      for overlap in ("none", "launch")))
-#: Bands of fewer rows, and launches that overlap.
-_NARROW: tuple[dict[str, Any], ...] = tuple(
-    {"tile": (128, 256), "stages": 4, "band": 1024, "overlap": overlap, **_LINE}
-    for overlap in ("none", "launch"))
-_LENT_WORDS: tuple[dict[str, Any], ...] = tuple(
-    {"tile": (128, 256), "stages": 4, "cluster": cluster, "overlap": overlap, "store": "ring",
-     **_LINE} for cluster in ((1, 1), (2, 1)) for overlap in ("none", "launch"))
 #: The same where sums are promoted.
 _HALVES = ({"tile": (128, 256), "stages": 4, "cluster": (2, 1), "part": 128, **_LINE},
            {"tile": (128, 192), "stages": 5, "cluster": (2, 1), "part": 96, "parts": 2, **_LINE},
-           {"tile": (128, 192), "stages": 5, "cluster": (2, 1), **_LINE},
-           {"tile": (128, 256), "stages": 4, "cluster": (2, 1), "part": 128, "store": "ring",
-            **_LINE})
+           {"tile": (128, 192), "stages": 5, "cluster": (2, 1), **_LINE})
 #: The same where blocks of 128 values have scales.
 _BLOCKS = ({"tile": (128, 128), "stages": 6, "cluster": (2, 1), **_LINE},
            {"tile": (256, 128), "stages": 4, "cluster": (1, 2), **_LINE},
@@ -127,11 +112,11 @@ _SHORT = {f"8192 x 8192 x {k}": (8192, 8192, k) for k in (512, 1024, 2048)}
 _UNALIGNED = {f"8192 x 8192 x {k}": (8192, 8192, k) for k in (4092, 4090, 4095)}
 
 TABLES: dict[str, tuple[Row, ...]] = {
-    "bf16": (*_rows("BF16", _SQUARES, _WGMMA, *_also(_BF16, *_LARGE, *_LENT)),
+    "bf16": (*_rows("BF16", _SQUARES, _WGMMA, *_also(_BF16, *_LARGE)),
              *_rows("BF16", _SHORT, _WGMMA, *_also(_BF16, *_SWIFT))),
-    "llm": _rows("BF16", _MODELS, _WGMMA, *_also(_BF16, *_LARGE, *_LENT)),
+    "llm": _rows("BF16", _MODELS, _WGMMA, *_also(_BF16, *_LARGE)),
     "fp8": (*_rows("E4M3, fast accumulation,", _SQUARES, _WGMMA,
-                  *_also(_E4M3, *_LARGE, *_LENT)),
+                  *_also(_E4M3, *_LARGE)),
             *_rows("E4M3, promoted every 128,", _SQUARES, _WGMMA,
                    *_also({**_E4M3, "promote_every": 128}, *_HALVES)),
             *_rows("E4M3, promoted every 64,", _square(8192), _WGMMA,
@@ -140,10 +125,10 @@ TABLES: dict[str, tuple[Row, ...]] = {
         **_SQUARES, "DeepSeek-V3, expert gate and up": _MODELS["DeepSeek-V3, expert gate and up"]},
         _WGMMA, *_also({**_E4M3, "scaled": True}, *_BLOCKS)),
     "int8": _rows("S8 to S32", _SQUARES, _WGMMA, *_also(
-        {"dtype": "s8"}, *_LARGE, *_LENT_WORDS[:2], *_NARROW,
+        {"dtype": "s8"}, *_LARGE, {"tile": (128, 256), "stages": 4, "band": 1024, **_LINE},
         *({"tile": (128, 192), "stages": 5, "cluster": (2, 1), "schedule": "pingpong",
            "band": 4096, **store} for store in ({}, {"store": "staged", "panels": 1})))),
-    "tf32": _rows("TF32", _SQUARES, _WGMMA, *_also({"dtype": "tf32"}, *_LARGE, *_LENT_WORDS)),
+    "tf32": _rows("TF32", _SQUARES, _WGMMA, *_also({"dtype": "tf32"}, *_LARGE)),
     "unaligned": (*_rows("BF16", _UNALIGNED, _WGMMA, *_SHIFTED),
                   *_rows("BF16, B through a window,", _UNALIGNED, _WGMMA, *_STREAMED),
                   *_rows("BF16, both through windows,", _UNALIGNED, _WGMMA, *_WINDOWED),

@@ -65,7 +65,7 @@ def check(p: Problem) -> None:
 def _check_panels(p: Problem) -> None:
     """Whether C leaves in whole boxes, which its part of shared memory is counted in."""
     columns = p.plan.tile[1]
-    if p.plan.store in ("staged", "ring") and columns % 16:
+    if p.plan.store == "staged" and columns % 16:
         raise UsageError(f"store {p.plan.store!r}, {columns} columns of the tile",
                          "C leaves through shared memory 16 columns at a time",
                          legal=[*(str(n) for n in (columns - 8, columns + 8) if n),
@@ -108,11 +108,10 @@ def _check_strides(p: Problem) -> None:
     if p.plan.cluster != (1, 1):
         raise UsageError(f"cluster {p.plan.cluster}, k={p.k}", f"{gathered}, for one CTA",
                          legal="cluster (1, 1), or copy 'shifted'", where=_WHERE)
-    if p.dealt or p.plan.store == "ring":
+    if p.dealt:
         raise UsageError(f"store {p.plan.store!r} ('permuted' is a plan's default), "
-                         f"k={p.k}", f"{gathered}, which deal out no columns and lend no "
-                         "stages", legal="store 'staged' or 'direct', or "
-                         "copy 'shifted'", where=_WHERE)
+                         f"k={p.k}", f"{gathered}, which deal out no columns",
+                         legal="store 'staged' or 'direct', or copy 'shifted'", where=_WHERE)
     # The group's threads copy so many lines at a time, the even ones by up to 16 bytes each.
     columns, together = p.plan.tile[1], 2 * min(16, 2 * p.unit)
     if columns % together:
@@ -132,7 +131,7 @@ def _check_shifted(p: Problem) -> None:
                          legal=(f"{phases} rows or more" if alone else
                                 f"multiples of {phases}") + ", or copy='threads'",
                          where=_WHERE)
-    if plan.store == "ring" or (plan.store == "staged" and p.dealt):
+    if plan.store == "staged" and p.dealt:
         raise UsageError(f"store {plan.store!r}, out={p.out!r}, k={p.k}", "is none for "
                          "lines that are to be shifted", legal="store 'permuted' or 'direct'",
                          where=_WHERE)
@@ -155,13 +154,13 @@ def _check_shifted(p: Problem) -> None:
 
 def _check_streamed(p: Problem) -> None:
     plan = p.plan
-    if (not p.loaded or not plan.persistent or plan.overlap != "none" or plan.ctas > 2
-            or plan.store in ("staged", "ring") or plan.schedule != "cooperative"):
+    if (not p.loaded or not plan.persistent or plan.ctas > 2
+            or plan.store == "staged" or plan.schedule != "cooperative"):
         raise UsageError(f"copy 'streamed', left {plan.left!r}, store {plan.store!r}, cluster "
-                         f"{plan.cluster}, overlap {plan.overlap!r}, {plan.schedule}", "copies "
-                         "blocks of B for CTAs that load A and must all be resident",
+                         f"{plan.cluster}, {plan.schedule}", "copies blocks of B for CTAs that "
+                         "load A and must all be resident",
                          legal="left='registers', store 'permuted' or 'direct', clusters of 1 "
-                         "or 2, cooperative, persistent, overlap='none'", where=_WHERE)
+                         "or 2, cooperative, persistent", where=_WHERE)
     _check_loaded(p)
 
 
@@ -182,12 +181,11 @@ def _check_loaded(p: Problem) -> None:
 
 
 def _check_copied(p: Problem) -> None:
-    if p.batch > 1 or p.experts or not p.plan.persistent or p.plan.ctas > 2 \
-            or p.plan.overlap != "none":
+    if p.batch > 1 or p.experts or not p.plan.persistent or p.plan.ctas > 2:
         raise UsageError(f"copy {p.plan.copy!r}, batch {p.batch}, {p.experts} experts, cluster "
-                         f"{p.plan.cluster}, overlap {p.plan.overlap!r}", "copies one A "
-                         "and one B, by CTAs that must all be resident", legal="one product, "
-                         "persistent, clusters of 1 or 2, overlap='none'", where=_WHERE)
+                         f"{p.plan.cluster}", "copies one A and one B, by CTAs that must all be "
+                         "resident", legal="one product, persistent, clusters of 1 or 2",
+                         where=_WHERE)
 
 
 def _check_store(p: Problem) -> None:
@@ -198,37 +196,16 @@ def _check_store(p: Problem) -> None:
                 raise UsageError(f"{name} {size}", f"store {plan.store!r} of {p.out} deals "
                                  f"out {p.deal} columns at a time", legal="store='direct'",
                                  where=_WHERE)
-    if plan.store in ("staged", "ring"):
+    if plan.store == "staged":
         step = 16 // p.out_bytes
         if p.n % step:
             raise UsageError(f"n={p.n}", "rows of C in a tensor map are a multiple of 16 "
                              "bytes", legal=f"a multiple of {step}, or store='direct'",
                              where=_WHERE)
-    if plan.store == "ring":
-        _check_lent(p)
     if p.deal // 8 % p.dealt_in:
         raise UsageError(f"{plan.tile[1]} columns in {plan.cluster[0]} parts",
                          f"store {plan.store!r} deals out {p.deal} columns at a time",
                          legal="store='direct' or another cluster", where=_WHERE)
-
-
-def _check_lent(p: Problem) -> None:
-    """Whether the ring can lend C as many stages as it needs."""
-    plan = p.plan
-    given = f"store 'ring', tile {plan.tile}, {plan.stages} stages, out={p.out!r}"
-    if plan.schedule != "cooperative":
-        raise UsageError(given, "groups that take turns lend each other no stages",
-                         legal="store='staged'", where=_WHERE)
-    if plan.panels_in_stage(p.out_bytes) == 0:
-        raise UsageError(given, f"a stage of {plan.stage_bytes} bytes holds no 64 rows of C of "
-                         "each group", legal="store='permuted' or 'staged'", where=_WHERE)
-    if p.lent == 0:
-        raise UsageError(given, "all of C has room beside the ring", legal="store='staged'",
-                         where=_WHERE)
-    if p.lent >= plan.stages:
-        raise UsageError(given, f"C takes {p.lent} stages, and a slice needs one",
-                         legal=f"{p.lent + 1} stages or more, or store='permuted'",
-                         where=_WHERE)
 
 
 def _check_promotion(p: Problem) -> None:

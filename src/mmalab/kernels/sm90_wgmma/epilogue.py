@@ -3,13 +3,13 @@
 The accumulator of thread (t, g) of warp w holds rows g and g + 8 of the warp's 16, columns 2 t and
 2 t + 1 of every eight. C is row-major.
 
-============  ======================================================================================
-direct        what a thread holds, two neighbours and more: any N, half-filled sectors
-permuted      B's tensor map has dealt the columns out (see `maps`), so a thread's registers are 16
-              consecutive bytes: full sectors, no shared memory, no barrier
-staged, ring  through swizzled shared memory, then one TMA store per panel, which is read while the
-              group goes on to its next tile (see `staged`)
-============  ======================================================================================
+=========  =========================================================================================
+direct     what a thread holds, two neighbours and more: any N, half-filled sectors
+permuted   B's tensor map has dealt the columns out (see `maps`), so a thread's registers are 16
+           consecutive bytes: full sectors, no shared memory, no barrier
+staged     through swizzled shared memory, then one TMA store per panel, which is read while the
+           group goes on to its next tile (see `staged`)
+=========  =========================================================================================
 """
 
 from __future__ import annotations

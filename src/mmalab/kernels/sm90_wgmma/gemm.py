@@ -44,7 +44,7 @@ from mmalab.kernels.sm90_wgmma.scales import BlockScales
 from mmalab.kernels.sm90_wgmma.shift import WARPS as SHIFTING
 from mmalab.kernels.sm90_wgmma.shift import Shift
 from mmalab.kernels.sm90_wgmma.skinny import skinny
-from mmalab.kernels.sm90_wgmma.staged import Ring, Staged
+from mmalab.kernels.sm90_wgmma.staged import Staged
 from mmalab.kernels.sm90_wgmma.window import Window
 from mmalab.kernels.sm90_wgmma.windowed import Windowed
 from mmalab.ptx.builder import KernelBuilder
@@ -105,7 +105,6 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None, *,
         target="sm_90a",
         cluster=(problem.plan.ctas, 1, 1),
         dynamic_shared=problem.plan.shared_bytes(problem.out_bytes),
-        programmatic=problem.plan.overlap != "none",
         reference=partial(product, problem=problem),
         validate=partial(check_arrays, name, problem.params),
         prepare=partial(prepare, problem),
@@ -122,7 +121,6 @@ def _name(problem: Problem) -> str:
     kinds += ["serial"] if plan.flight == 0 else []
     kinds += [] if plan.persistent else ["single"]
     kinds += [f"{plan.panels}panels"] if plan.panels else []
-    kinds += [plan.overlap] if plan.overlap != "none" else []
     sizes_of = f"{problem.m}x{problem.n}x{problem.k}"
     if problem.batch > 1 or problem.experts:
         kinds.append(f"experts{problem.experts}" if problem.experts else f"batch{problem.batch}")
@@ -149,9 +147,7 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "schedule": plan.schedule,
         "band": plan.band,
         "store": plan.store,
-        "lent": problem.lent,
         "copy": problem.copy,
-        "overlap": plan.overlap,
         "phases": problem.phases if problem.leaning else 1,
         "window": ((problem.a_lines, problem.b_lines) if problem.windowed else
                    problem.b_lines if problem.streamed else None),
@@ -260,9 +256,6 @@ class _Writer:
                                 SHIFTING if self.problem.shifted else 0)
             b.emit("fence.mbarrier_init.release.cluster")
         self._meet()
-        if plan.overlap == "launch":
-            b.emit("griddepcontrol.wait")
-            b.emit("griddepcontrol.launch_dependents")
 
     def _meet(self) -> None:
         b = self.b
@@ -311,7 +304,7 @@ class _Writer:
         if registers is not None:
             b.emit("setmaxnreg.inc.sync.aligned.u32", registers[1])
         loop = self._mainloop(group)
-        way = self._way_out(group, loop)
+        way = self._way_out(group)
         turns = plan.groups if plan.schedule == "pingpong" else 1
         if turns > 1:
             self._skip_to(loop, group)
@@ -325,12 +318,10 @@ class _Writer:
         if not isinstance(way, Direct):
             way.finish()
 
-    def _way_out(self, group: Register, loop: Mainloop) -> Direct | Staged | Ring:
+    def _way_out(self, group: Register) -> Direct | Staged:
         b, problem = self.b, self.problem
         if problem.plan.store == "staged":
             return Staged(b, problem, self.maps["c"], group, self.staging)
-        if loop.lent is not None:
-            return Ring(b, problem, self.maps["c"], group, self.shared, loop.lent)
         return Direct(b, problem, self.pointers["c"], group)
 
     def _mainloop(self, group: Register) -> Mainloop:

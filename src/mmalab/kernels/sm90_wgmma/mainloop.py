@@ -10,13 +10,10 @@ the products asynchronous.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
-from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor, Lent, Turns
+from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor, Turns
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
@@ -49,9 +46,6 @@ class Mainloop:
         self._descriptors(shared, group)
         self._releases()
         self.turns = Turns(b, barriers, group) if plan.schedule == "pingpong" else None
-        #: Stages that C holds between two tiles.
-        self.lent = Lent(b, self.cursor, problem.lent, self.leads,
-                         self.release) if problem.lent else None
 
     def _descriptors(self, shared: Register, group: Register) -> None:
         """Of what wgmma takes from shared memory, in the first stage."""
@@ -71,7 +65,6 @@ class Mainloop:
         themselves) at the barriers of CTA i."""
         b, plan = self.b, self.problem.plan
         thread = b.and_("b32", b.mov("u32", b.tid.x), 31 if self.problem.loaded else 127)
-        self.leads = b.setp("eq", "u32", thread, 0)
         self.releases = b.setp("lt", "u32", thread, plan.ctas)
         self.released = b.add("u32", self.barriers.base, self.barriers.empty_at)
         if plan.ctas > 1:
@@ -92,11 +85,14 @@ class Mainloop:
     def tile(self, place: Place) -> None:
         """All slices of a tile; the sums are complete afterwards."""
         del place
-        before = self.b.reg("u32")
+        b, rounds = self.b, self.problem.slices - 1
+        before = b.reg("u32")
         if self.turns is not None:
             self.turns.take()
         self._slice(before, first=True)
-        self._rounds(self.problem.slices - 1, partial(self._next, before))
+        if rounds:
+            with b.loop(rounds, dtype="u32", unroll=False):
+                self._next(before)
         if self.turns is not None:
             self.turns.give()
         self._finish(before)
@@ -112,15 +108,6 @@ class Mainloop:
         if flight == 1:
             b.emit("wgmma.wait_group.sync.aligned", 1)
             self.release(held)
-
-    def _rounds(self, count: int, body: Callable[[], None], *, first: int = 0) -> None:
-        """So many slices, between which stages that C's last tile holds are given back (see
-        `Lent.among`)."""
-        if self.lent is not None:
-            self.lent.among(count, body, first=first)
-        elif count:
-            with self.b.loop(count, dtype="u32", unroll=False):
-                body()
 
     def arrived(self) -> None:
         """Wait until the cursor's stage may be multiplied."""

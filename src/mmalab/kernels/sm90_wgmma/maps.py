@@ -86,7 +86,7 @@ def maps_of(problem: Problem) -> dict[str, MapShape]:
         made["b"] = (_dealt(problem, b_lines) if problem.dealt else _in_window(problem, b_lines)
                      if problem.streamed else _operand(problem, problem.b_lines, b_lines))
     made = {name: replace(shape, l2_promotion=plan.l2_promotion) for name, shape in made.items()}
-    if plan.store in ("staged", "ring"):
+    if plan.store == "staged":
         columns = panel_columns(problem)
         pitch = problem.n * problem.out_bytes
         made["c"] = MapShape(problem.out, (problem.n, problem.m, problem.batch),

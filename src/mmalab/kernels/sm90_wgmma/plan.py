@@ -34,10 +34,9 @@ INSTRUCTION_REGISTERS = 26
 #: Barriers and what else lies behind the tiles.
 _RESERVED = 1024
 #: How C is written.
-STORES = ("permuted", "staged", "ring", "direct")
+STORES = ("permuted", "staged", "direct")
 _LEFTS = ("shared", "registers")
 _PROMOTIONS = ("none", "64B", "128B", "256B")
-_OVERLAPS = ("none", "launch")
 _COPIES = ("", "tma", "shifted", "streamed", "threads", "padded", "windowed")
 #: The same where threads gather the operands, and where they gather them by words.
 _GATHERING, _BY_WORDS = (56, 224), (104, 200)
@@ -79,7 +78,6 @@ class Plan:
         schedule: `cooperative`: the groups split a tile along M; `pingpong`: each has its own.
         store: `permuted`: B's tensor map deals the columns out so that a thread holds 16
             consecutive bytes of C; `staged`: through shared memory of its own and TMA stores;
-            `ring`: the same, through stages of the ring that are lent to C (see `staged`);
             `direct`: what a thread has.
         copy: `tma`, or for rows that are no multiples of 16 bytes `shifted`: TMA and warps that
             move every line to its place (see `shift`; `tma` where there is nothing to move);
@@ -97,9 +95,6 @@ class Plan:
         l2_promotion: how much L2 fetches from memory where TMA asks for 128 bytes of a line.
         panels: of `staged`: how many panels of up to 128 bytes of C's rows a group lays out before
             they are stored, 0 for all. Fewer leave room for another stage.
-        overlap: whether the launch may overlap the `launch` ahead on the stream (each CTA begins
-            where one has left, and waits until all of that grid is done before it reads or writes
-            global memory), or `none`.
         persistent: one CTA an SM that goes from tile to tile, or one CTA a tile.
         sms: SMs to fill when persistent.
     """
@@ -118,7 +113,6 @@ class Plan:
     band: int = 2048
     panels: int = 0
     l2_promotion: str = "256B"
-    overlap: str = "none"
     persistent: bool = True
     sms: int = 132
 
@@ -133,8 +127,7 @@ class Plan:
                              legal=list(_SCHEDULES), where=_WHERE)
         for name, given, known in (("store", self.store, STORES), ("copy", self.copy, _COPIES),
                                    ("left", self.left, _LEFTS),
-                                   ("l2_promotion", self.l2_promotion, _PROMOTIONS),
-                                   ("overlap", self.overlap, _OVERLAPS)):
+                                   ("l2_promotion", self.l2_promotion, _PROMOTIONS)):
             if given not in known:
                 raise UsageError(f"{name} {given!r}", "is not known",
                                  legal=[word or "'' (as rows allow)" for word in known],
@@ -240,31 +233,8 @@ class Plan:
         """64 rows of a box of C."""
         return 64 * self.panel_columns(out_bytes) * out_bytes
 
-    def group_panels(self, out_bytes: int) -> int:
-        """Panels of a group's part of a tile."""
-        return self.blocks * self.tile[1] // self.panel_columns(out_bytes)
-
-    def panels_beside(self, out_bytes: int) -> int:
-        """Of `ring`: panels of each group that lie beside the ring, in what it leaves free."""
-        free = MOST_SHARED - _RESERVED - self.stages * self.stage_bytes
-        room = max(0, free) // (self.groups * self.panel_bytes(out_bytes))
-        return min(room, self.group_panels(out_bytes))
-
-    def panels_in_stage(self, out_bytes: int) -> int:
-        """Of `ring`: panels of each group that a stage holds."""
-        return self.stage_bytes // (self.groups * self.panel_bytes(out_bytes))
-
-    def lent(self, out_bytes: int) -> int:
-        """Stages of the ring that hold C between two tiles."""
-        if self.store != "ring":
-            return 0
-        left = self.group_panels(out_bytes) - self.panels_beside(out_bytes)
-        return -(-left // self.panels_in_stage(out_bytes))
-
     def staging_bytes(self, out_bytes: int) -> int:
         """Memory beside the ring where each group lays out C before it leaves."""
-        if self.store == "ring":
-            return self.panels_beside(out_bytes) * self.panel_bytes(out_bytes)
         if self.store != "staged":
             return 0
         wide = self.panels * self.panel_columns(out_bytes) if self.panels else self.tile[1]

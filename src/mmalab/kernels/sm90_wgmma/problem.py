@@ -68,13 +68,8 @@ class Problem:
     @property
     def dealt(self) -> bool:
         """Whether B's columns are dealt out among threads, so that each holds neighbours of C."""
-        return self.plan.store == "permuted" or (self.plan.store in ("staged", "ring")
+        return self.plan.store == "permuted" or (self.plan.store == "staged"
                                                  and self.out_bytes == 4)
-
-    @property
-    def lent(self) -> int:
-        """Stages that are lent to C between two tiles."""
-        return self.plan.lent(self.out_bytes)
 
     @property
     def deal(self) -> int:
@@ -85,7 +80,7 @@ class Problem:
         """
         if self.shifted and self.phases > 2:
             return 4 * self.phases
-        if self.plan.store in ("staged", "ring"):
+        if self.plan.store == "staged":
             return 32
         return 32 if self.out_bytes == 2 and self.n % 32 == self.plan.tile[1] % 32 == 0 else 16
 

@@ -2,8 +2,7 @@
 
 In a cluster the CTAs share a row of tiles (and so A) or a column (and so B). Each copies its part
 of the shared operand to all of them, at the same place and counted by each one's own barrier.
-Rows that no tensor map can describe are gathered by threads instead (see `gather`). Stages that are
-lent to C (see `staged`) are passed on as they are.
+Rows that no tensor map can describe are gathered by threads instead (see `gather`).
 """
 
 from __future__ import annotations
@@ -59,9 +58,6 @@ class Producer:
                 to = b.add("u32", stage, part) if part is not None else stage
                 self._copy(operand, to, [at, *corner], full)
             b.add("u32", at, problem.values, out=at)
-            self.cursor.advance()
-        for _ in range(problem.lent):
-            b.emit("mbarrier.arrive.shared::cta.b64", b.sink, b.at(self.cursor.wait_empty()))
             self.cursor.advance()
 
     def _lines(self, place: Place) -> tuple[Register, Register]:

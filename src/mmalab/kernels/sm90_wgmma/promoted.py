@@ -66,7 +66,8 @@ class Promoted(Mainloop):
                 b.mov("f32", 0.0, out=register)
         if self.turns is not None:
             self.turns.take()
-        self._rounds(problem.slices, self._slice_units, first=1)
+        with b.loop(problem.slices, dtype="u32", unroll=False):
+            self._slice_units()
         if self.turns is not None:
             self.turns.give()
         self.pass_over()

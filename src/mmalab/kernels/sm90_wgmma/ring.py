@@ -11,22 +11,14 @@ Where threads change what has arrived (see `shift`) they stand between the two::
 
     shift:     wait full[s], parity;       move bytes;               arrive on ready[s]
     multiply:  wait ready[s], parity;      ...
-
-A stage may be lent to C between two tiles (see `staged`): it is filled with nothing, and released
-when TMA has read C from it::
-
-    fill:      wait empty[s], parity ^ 1;  arrive on full[s]
-    multiply:  wait full[s], parity;       C, which TMA stores ... read;  arrive on empty[s]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["Barriers", "Cursor", "Lent", "Turns", "wait"]
+__all__ = ["Barriers", "Cursor", "Turns", "wait"]
 
 #: Warps of a group.
 _WARPS = 4
@@ -156,83 +148,3 @@ class Turns:
         b = self.b
         with b.guard(self.leads):
             b.emit("mbarrier.arrive.shared::cta.b64", b.sink, b.at(self.next, self.offset))
-
-
-class Lent:
-    """Stages that hold C between two tiles, and that go back one by one, each as late as the next
-    tile allows: TMA has had the more time to read them.
-
-    The next tile has all stages but these for its first slices, so that the first one is due
-    behind slice `due`, and one more behind every further slice.
-    """
-
-    def __init__(self, b: KernelBuilder, cursor: Cursor, count: int, leads: Register,
-                 release: Callable[[Register], None],
-                 then: Callable[[], None] | None = None) -> None:
-        """`leads`: the thread that lets TMA store, in a group of its own for each stage; `release`
-        writes what releases a stage, its number in a register; `then` what follows the last."""
-        self.b, self.cursor, self.leads, self.release = b, cursor, leads, release
-        self.then = then
-        self.due = cursor.stages - count - 1
-        self.stages = b.regs("u32", count)
-        self.kept = b.mov("u32", 0)
-
-    def take(self, which: int) -> Register:
-        """Wait for one of the stages; gives its number."""
-        b, cursor = self.b, self.cursor
-        cursor.wait_full()
-        stage = b.mov("u32", cursor.stage, out=self.stages[which])
-        cursor.advance()
-        return stage
-
-    def keep(self) -> None:
-        """C is on its way from all of them."""
-        self.b.mov("u32", len(self.stages), out=self.kept)
-
-    def among(self, rounds: Register | int, body: Callable[[], None], *, first: int = 0) -> None:
-        """So many rounds, each a slice; between them stages go back as they are due, the first one
-        `first` rounds later where slice 0 is a round too, and behind them those that were not. The
-        loop itself is free of that: it ends where one is due, and goes on."""
-        due = self.due + first
-        if rounds != 0:
-            self._among(rounds, body, due)
-        if isinstance(rounds, Register) or rounds < due + len(self.stages):
-            self.give_rest()
-
-    def _among(self, rounds: Register | int, body: Callable[[], None], due: int) -> None:
-        b = self.b
-        at, until, now = b.mov("u32", 0), b.mov("u32", rounds), b.reg("u32")
-        b.min("u32", until, due, out=now)
-        again, behind = b.label("rounds"), b.label("behind")
-        b.place(again)
-        with b.loop(now, at, dtype="u32", unroll=False):
-            body()
-        b.branch(behind, b.setp("ge", "u32", now, until))
-        b.mov("u32", now, out=at)
-        self._give_one()
-        one_more = b.min("u32", b.add("u32", at, 1), until)
-        b.selp("b32", one_more, until, b.setp("ne", "u32", self.kept, 0), out=now)
-        b.branch(again, uniform=True)
-        b.place(behind)
-
-    def _give_one(self) -> None:
-        """The next stage that is kept, if there is one."""
-        for which in reversed(range(len(self.stages))):
-            self._give(which)
-
-    def give_rest(self) -> None:
-        """All stages that are still kept."""
-        for which in range(len(self.stages)):
-            self._give(which)
-
-    def _give(self, which: int) -> None:
-        """This stage, if it is the next one: those behind it may still be read."""
-        b, behind = self.b, len(self.stages) - 1 - which
-        with b.when(b.setp("eq", "u32", self.kept, behind + 1)):
-            with b.guard(self.leads):
-                b.emit("cp.async.bulk.wait_group.read", behind)
-            b.emit("bar.warp.sync", -1)
-            self.release(self.stages[which])
-            b.mov("u32", behind, out=self.kept)
-            if behind == 0 and self.then is not None:
-                self.then()
