@@ -60,9 +60,8 @@ _ARITHMETIC = ("setp", "xor", "selp", "add", "mul", "mad", "mov")
 class Wait:
     """A wait, from its first statement to its last.
 
-    `kind`: ``full`` for a slice, ``pass`` for another stage (it is C's, or others' to read, or only
-    looked into), ``empty`` for a stage to fill, ``turn`` for the group ahead, ``take`` for another
-    SM's sums.
+    `kind`: ``full`` for a slice, ``pass`` for another stage (others' to read, or only looked into),
+    ``empty`` for a stage to fill, ``turn`` for the group ahead, ``take`` for another SM's sums.
     """
 
     kind: str
