@@ -109,7 +109,8 @@ def test_more_shared_memory_than_plain_launches_have():
     a, b = (np.ones((128, 96), np.float16).view(np.uint16) for _ in range(2))
     c = np.zeros((128, 128), np.float32)
     mmalab.launch(kernel, [a, b, c])
-    with pytest.raises(UsageError, match=r"409600 bytes of shared memory \(409600 dynamic\).*\n.*232448"):
+    with pytest.raises(UsageError, match=r"409600 bytes of shared memory \(409600 dynamic\)"
+                                         r".*\n.*232448"):
         mmalab.launch(kernel, [a, b, c], dynamic_shared=409600)
 
 
