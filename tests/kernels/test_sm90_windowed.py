@@ -26,8 +26,14 @@ SMALL = {"tile": (128, 64), "stages": 3, "copy": "windowed"}
 ROUND = {"tile": (64, 32), "groups": 1, "sms": 2, "band": 64}
 
 
-def windowed(m: int, n: int, k: int, dtype: str = "bf16", **plan: Any) -> Any:
-    return gemm(m, n, k, dtype, plan=Plan(**{**SMALL, **plan}))
+def in_place(row: int, k: int) -> bool:
+    """Whether a row of 16-bit values is one of half or a quarter that need not be copied."""
+    return 2 * row * k % 16 == 0 and k % 2 == 0
+
+
+def windowed(m: int, n: int, k: int, dtype: str = "bf16", out: str | None = None,
+             **plan: Any) -> Any:
+    return gemm(m, n, k, dtype, out, plan=Plan(**{**SMALL, **plan}))
 
 
 def comes_round(k: int = 100) -> Any:
@@ -69,9 +75,10 @@ def test_any_bits_are_copied_as_they_are(k):
     args = arguments(kernel, "bits")
     values = kernel.values(args)
     mmalab.emulate(replace(kernel, prepare=lambda _: values), args, target="sm_90a")
-    for operand, window in zip(args[:2], values[5:7], strict=True):
-        rows = len(operand)
-        assert (np.asarray(operand).view(np.uint16) == window.view(np.uint16)[:rows, :k]).all()
+    for operand, window in zip(args[:2], values[-3:-1], strict=True):
+        rows = np.asarray(operand).view(np.uint16)
+        rows = rows[[row for row in range(len(rows)) if not in_place(row, k)]]
+        assert (rows == window.view(np.uint16)[: len(rows), :k]).all()
     assert differing(kernel, args, "sm_90") == 0
 
 
@@ -81,19 +88,20 @@ def test_nothing_in_unused_rows_reaches_c(k):
     kernel = windowed(135, 61, k, tile=(128, 32), sms=2, store="direct")
     args = arguments(kernel)
     values = kernel.values(args)
-    for window in values[5:7]:
+    for window in values[-3:-1]:
         window.view(np.uint16)[:] = 0x7FC1
     mmalab.emulate(replace(kernel, prepare=lambda _: values), args, target="sm_90a")
     assert differing(kernel, args, "sm_90") == 0
 
 
 def test_windows_hold_a_part_of_each_operand():
-    """Of 8192 rows two bands; of 8192 columns nine blocks under way and three ahead."""
+    """Of 8192 rows two bands; of 8192 columns nine blocks under way and three ahead. Every second
+    row is in place."""
     plan = Plan((256, 192), 4, (1, 2), copy="windowed", band=2048)
     kernel = gemm(8192, 8192, 4092, plan=plan)
-    assert kernel.facts["window"] == (4096, 12 * 384)
+    assert kernel.facts["window"] == (4096 // 2, 12 * 384 // 2)
     *_, a, b, counters = kernel.prepare([np.zeros((8192, 4092), np.uint16)] * 3)
-    assert (a.shape, b.shape) == ((4096, 4096), (4608, 4096))
+    assert (a.shape, b.shape) == ((2048, 4096), (2304, 4096))
     assert counters.shape == (2 + 2 * 4 * 22,)
 
 
@@ -105,7 +113,77 @@ def test_windows_hold_a_part_of_each_operand():
 ])
 def test_two_bands_of_a_are_there(rows, band, blocks):
     """That which is multiplied and the next one; no more than there is."""
-    assert windowed(rows, 64, 100, band=band).facts["window"][0] == 128 * blocks
+    assert windowed(rows, 64, 100, band=band).facts["window"][0] == 128 * blocks // 2
+
+
+@pytest.mark.parametrize(("k", "held"), [(4092, (1, 2)), (4090, (3, 4)), (4095, (1, 1))])
+@pytest.mark.parametrize(("tile", "cluster"), [((256, 192), (1, 2)), ((128, 256), (2, 1)),
+                                               ((128, 256), (1, 1))])
+def test_rows_that_tma_can_read_are_not_copied(k, held, tile, cluster):
+    """Half of all, a quarter; not an eighth. Where they lie they have a stride of all phases."""
+    facts = gemm(8192, 8192, k, plan=Plan(tile, 4, cluster, copy="windowed", band=4096)).facts
+    taken, of = held
+    blocks = 132 // cluster[0] // cluster[1] // (4096 // tile[0] // cluster[0]) + 1 + 3
+    rows = 8192, blocks * tile[1] * cluster[1]
+    assert facts["window"] == tuple(size * taken // of for size in rows)
+    if of > 1:
+        assert facts["maps"]["a"].strides == (of * 2 * k,)
+        assert facts["maps"]["b"].strides[0] == of * 2 * k
+
+
+#: Sizes and choices with which no row is read in place, and why.
+_ALL_COPIED = [
+    ({}, {"store": "staged"}),                        # C's columns have their order
+    ({}, {"tile": (256, 64), "groups": 1}),           # rows 64 lines on: of two phases
+    ({"k": 6}, {}),                                       # rows shorter than a word
+    ({"n": 80}, {}),                                       # no whole deals of columns
+    ({}, {"tile": (128, 48), "store": "permuted"}),
+    ({}, {"tile": (128, 40), "store": "direct"}),
+    ({"k": 98}, {"tile": (128, 48), "store": "direct"}),
+    ({"k": 98}, {"tile": (64, 64), "cluster": (1, 2), "groups": 1}),  # 8 rows of each phase
+    ({}, {"tile": (192, 32), "groups": 3, "store": "direct"}),  # a block ends in another phase
+    ({"k": 97}, {}),
+]
+
+
+@pytest.mark.parametrize(("sizes", "choices"), _ALL_COPIED)
+def test_other_products_copy_all_rows(sizes, choices):
+    """Those that have no such order of lines: windows hold all rows, and results are right."""
+    kernel = windowed(**{"m": 136, "n": 96, "k": 100, **sizes}, **{"sms": 2, **choices})
+    rows = windowed(**{"m": 136, "n": 96, **sizes, "k": 97}, **{"sms": 2, **choices})
+    assert kernel.facts["window"] == rows.facts["window"]
+    right_and_clean(kernel, "windowed")
+
+
+@pytest.mark.parametrize("k", [100, 98])
+@pytest.mark.parametrize(("sizes", "choices"), [
+    ((264, 416), {"tile": (256, 192), "cluster": (1, 2), "stages": 4, "sms": 4}),
+    ((264, 544), {"tile": (128, 256), "cluster": (2, 1), "stages": 4, "sms": 4, "band": 256}),
+    ((261, 203), {"tile": (256, 96), "cluster": (1, 2), "sms": 4, "store": "direct"}),
+    ((262, 197), {"cluster": (2, 1), "sms": 2, "store": "direct"}),
+    ((523, 96), {"tile": (256, 64), "sms": 2, "band": 256}),           # groups of one phase, or two
+    ((200, 160), {"tile": (64, 32), "sms": 2, "schedule": "pingpong", "band": 64}),
+    ((130, 96), {"sms": 2, "out": "f32"}),
+    ((3, 1), {"sms": 1, "store": "direct"}),                           # fewer rows than phases
+])
+def test_rows_in_place_and_others_are_multiplied(k, sizes, choices):
+    """Real tiles, parts of clusters, tails, groups and warps of one phase or more."""
+    kernel = windowed(*sizes, k, **choices)
+    held = windowed(*sizes, 97, **choices).facts["window"]
+    phases = {100: 2, 98: 4}[k]
+    assert kernel.facts["window"] == tuple(rows - rows // phases for rows in held)
+    right_and_clean(kernel, "windowed")
+
+
+@pytest.mark.parametrize(("dtype", "k", "more"), [
+    ("s8", 136, {}), ("s8", 132, {}), ("tf32", 38, {}), ("tf32", 37, {}), ("f16", 100, {}),
+    ("e4m3", 200, {"promote_every": 128}), ("e5m2", 204, {"out": "f16"}),
+])
+def test_rows_of_other_types_are_in_place(dtype, k, more):
+    """8 bytes or 4 that rows are aligned to, of every type."""
+    kernel = gemm(136, 96, k, dtype, plan=Plan(**{**SMALL, "tile": (128, 32), "sms": 2}), **more)
+    assert "a_others" in kernel.facts["maps"]
+    right_and_clean(kernel, "windowed")
 
 
 @pytest.mark.parametrize(("down", "band"), [(2, 1), (5, 1), (5, 2), (6, 4), (4, 2), (7, 3)])
@@ -118,19 +196,20 @@ def test_no_window_is_so_small_that_all_wait(down, band, columns):
 
 def test_what_the_window_holds_is_not_copied_again():
     """Bands turn round: of the eight blocks of B each but the first has five from the one before.
-    A is copied once."""
+    A is copied once. Of both every second row."""
     kernel = comes_round()
     assert kernel.facts["tiles"] == (5, 8)
-    assert kernel.facts["window"] == (2 * 64, 5 * 32)
+    assert kernel.facts["window"] == (2 * 64 // 2, 5 * 32 // 2)
     written = multiplied(kernel, sanitize=False).counters["global.bytes.written"]
-    line, block = 208, 32 * 208  # bytes of a copy of 200 bytes
-    assert (written - 296 * 256 * 2 - 296 * line) // block == 8 + 4 * (8 - 5)
+    line, block = 208, 32 // 2 * 208  # bytes of a copy of 200 bytes
+    assert (written - 296 * 256 * 2 - 296 // 2 * line) // block == 8 + 4 * (8 - 5)
 
 
+@pytest.mark.parametrize("k", [124, 126, 127])
 @pytest.mark.parametrize("schedule", ["lazy", "eager", 5, 11])
-def test_no_schedule_changes_the_result(schedule):
+def test_no_schedule_changes_the_result(k, schedule):
     """Copies, TMA and products may each be as late or as early as they can."""
-    kernel = windowed(520, 256, 127, cluster=(1, 2), sms=4, band=128, store="direct")
+    kernel = windowed(520, 256, k, cluster=(1, 2), sms=4, band=128, store="direct")
     assert multiplied(kernel, schedule=schedule).findings == []
 
 
@@ -202,8 +281,9 @@ def test_each_half_of_the_first_lines_is_waited_for(before):
     assert "data-race" in found_in(kernel, waits, r"\1")
 
 
+@pytest.mark.parametrize("k", [100, 98, 97])
 @pytest.mark.parametrize("rows", [-64, 64])
-def test_rows_of_a_have_one_time(rows, monkeypatch):
+def test_rows_of_a_have_one_time(k, rows, monkeypatch):
     """A row of tiles copied later than its band needs it, or before the band is done whose place
     it takes: nothing but the order of the copies keeps them apart."""
     due = Windowed._due
@@ -215,7 +295,7 @@ def test_rows_of_a_have_one_time(rows, monkeypatch):
         return b.min("u32", b.add("u32", right, rows), self.problem.m)
 
     monkeypatch.setattr(Windowed, "_due", moved)
-    kernel = comes_round()
+    kernel = comes_round(k)
     run = mmalab.emulate(kernel, arguments(kernel), target="sm_90a")
     assert "data-race" in {finding.code for finding in run.findings}
 

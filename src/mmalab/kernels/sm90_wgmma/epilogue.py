@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from mmalab.kernels.sm90_wgmma.maps import eight
+from mmalab.kernels.sm90_wgmma.maps import eight, line_of
 from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.ptx.builder import KernelBuilder
@@ -54,11 +54,17 @@ def group_row(b: KernelBuilder, problem: Problem, group: Register) -> Register:
     row, plan = Lanes(b).row, problem.plan
     if plan.schedule == "cooperative" and plan.groups > 1:
         row = b.mad_lo("u32", group, plan.group_rows, row)
-    if problem.loaded:
-        phase = b.div("u32", row, problem.phase_lines)
-        within = b.sub("u32", row, b.mul_lo("u32", phase, problem.phase_lines))
-        row = b.mad_lo("u32", within, problem.phases, phase)
-    return row
+    if not problem.by_phase:
+        return row
+    lines, phases = problem.phase_lines, problem.phases
+    above: Register | None = None
+    if lines * phases < plan.tile[0]:  # parts that CTAs of a cluster have brought
+        within = b.rem("u32", row, lines * phases)
+        above, row = b.sub("u32", row, within), within
+    phase = b.div("u32", row, lines)
+    within = b.sub("u32", row, b.mul_lo("u32", phase, lines))
+    row = b.mad_lo("u32", within, phases, phase)
+    return row if above is None else b.add("u32", above, row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,11 @@ class _Run:
 
 def _runs(problem: Problem) -> tuple[int, list[_Run]]:
     """How many neighbours a thread of the quad is apart from the next, and all its runs."""
+    if problem.in_place:
+        apart = 8 if problem.dealt else 2 * problem.phases
+        lines = [line_of(problem, column) for column in range(problem.plan.tile[1])]
+        return apart, [_Run(at, tuple((line // 8, line % 2) for line in lines[at : at + apart]))
+                       for at in range(0, len(lines), 4 * apart)]
     if problem.plan.store != "permuted":
         return 2, [_Run(at, ((at // 8, 0), (at // 8, 1)))
                    for at in range(0, problem.plan.tile[1], 8)]

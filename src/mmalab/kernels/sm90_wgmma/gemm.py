@@ -220,6 +220,10 @@ class _Writer:
             else:
                 pointer = b.param(name, "u64")
                 self.pointers[name] = b.cvta("to.global.u64", b.load_param(pointer))
+        for name in ("a_others", "b_others"):
+            if name in mapped:
+                param = b.param(name, "b8", dims=[128], align=64)
+                self.maps[name] = b.cvta("param.u64", b.mov("u64", param))
         self.left_over = {
             name: b.cvta("to.global.u64", b.load_param(b.param(f"{name}_values", "u64")))
             for name, rows in zip("ab", self.problem.left_over, strict=True) if rows}

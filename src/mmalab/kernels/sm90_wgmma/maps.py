@@ -18,6 +18,16 @@ all those of j = 0 and 1 (see `eight`).
 Where lines are to be shifted (see `shift`), strides of lines that begin anywhere are the multiples
 of 16 bytes below: of all of A's phases, of b, and of j where that counts phases too (4 phases in
 deals of 16 columns, 8 in deals of 32). Maps end behind the longest shift.
+
+Where rows of the first of P phases are in place (see `windowed`) an operand has two maps, each for
+a box of every part that a CTA copies: of those rows, and behind them of the others, by phase::
+
+    in place    dims (K, M / P),         strides P         rows of the operand
+    others      dims (K, M / P, P - 1),  strides P - 1, 1  rows of the window
+
+For P = 4 that deals B's columns out: lines 2 t and 2 t + 1 of all phases are the eight columns from
+8 t on. For P = 2 line ``b + 2 t + 8 e`` of phase p is column ``8 t + 4 e + 2 b + p``: maps have the
+dimensions above, with e for j.
 """
 
 from __future__ import annotations
@@ -32,7 +42,7 @@ from mmalab import formats
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.tensormap.tensor_map import TensorMap
 
-__all__ = ["MapShape", "eight", "maps_of", "panel_columns", "prepare"]
+__all__ = ["MapShape", "eight", "line_of", "maps_of", "panel_columns", "prepare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +85,24 @@ def eight(problem: Problem, block: int, j: int) -> int:
     return part * (problem.plan.tile[1] // 8 // problem.dealt_in) + block * each + within
 
 
+def line_of(problem: Problem, column: int) -> int:
+    """Which of wgmma's columns is a column of the tile, where lines are in place."""
+    part, phases = problem.plan.tile[1] // problem.plan.cluster[0], problem.phases
+    above = column - column % part
+    line, phase = divmod(column % part, phases)
+    if problem.dealt and phases == 2:
+        thread, pair, b = line % 16 // 4, line % 4 // 2, line % 2
+        line += 8 * pair + 2 * thread + b - line % 16
+    return above + phase * (part // phases) + line
+
+
 def maps_of(problem: Problem) -> dict[str, MapShape]:
     """The maps by argument: of a and b where TMA brings them, of c where TMA stores it."""
     plan = problem.plan
     made: dict[str, MapShape] = {}
-    if not problem.gathered:
+    if problem.in_place:
+        made = _in_place(problem)
+    elif not problem.gathered:
         a_lines, b_lines = plan.tile[0] // plan.cluster[1], plan.tile[1] // plan.cluster[0]
         made["a"] = (_by_phase(problem, a_lines) if problem.loaded else
                      _operand(problem, problem.a_lines, a_lines))
@@ -123,6 +146,32 @@ def _by_phase(problem: Problem, box_lines: int) -> MapShape:
                     (problem.values, each, box_lines // each), "128B", phases, counts=-2)
 
 
+def _in_place(problem: Problem) -> dict[str, MapShape]:
+    """Of A and B: the rows that are read where they lie, and the window of the others."""
+    plan, phases, made = problem.plan, problem.phases, {}
+    for name, of, window, lines in (
+            ("a", problem.m, problem.a_lines, plan.tile[0] // plan.cluster[1]),
+            ("b", problem.n, problem.b_lines, plan.tile[1] // plan.cluster[0])):
+        each, pitch, others = lines // phases, problem.padded_pitch, phases - 1
+        if name == "b" and problem.dealt and phases == 2:
+            made["b"] = _pairs(problem, phases * problem.pitch, of // phases, each)
+            made["b_others"] = _pairs(problem, pitch, window, each)
+            continue
+        made[name] = MapShape(_words(problem), (problem.k, -(-of // phases)),
+                              (phases * problem.pitch,), (problem.values, each), "128B", phases)
+        made[f"{name}_others"] = MapShape(
+            _words(problem), (problem.k, window // others, others), (others * pitch, pitch),
+            (problem.values, each, others), "128B", phases, counts=-2, parts=-2)
+    return made
+
+
+def _pairs(problem: Problem, pitch: int, lines: int, box_lines: int) -> MapShape:
+    """B's lines of one of two phases, dealt out."""
+    return MapShape(_words(problem), (problem.k, 2, 4, 2, lines // 16),
+                    (pitch, 4 * pitch, 2 * pitch, 16 * pitch),
+                    (problem.values, 2, 4, 2, box_lines // 16), "128B", 32)
+
+
 def _dealt(problem: Problem, box_lines: int) -> MapShape:
     pitch, deal, shared = problem.b_pitch, problem.deal, problem.dealt_in
     each = deal // 4
@@ -149,7 +198,11 @@ def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:
                             formats.dtype_of(problem.recipe.dtype))
                    for lines in (problem.a_lines, problem.b_lines)]
         c = maps["c"].over(args[-1]) if "c" in maps else args[-1]
-        return [maps["a"].over(windows[0]), maps["b"].over(windows[1]), c, *args[:2], *windows,
+        read = [maps[name].over(array)
+                for name, array in zip("ab", args if problem.in_place else windows, strict=False)]
+        others = [maps[f"{name}_others"].over(array)
+                  for name, array in zip("ab", windows, strict=True) if problem.in_place]
+        return [*read, c, *others, *args[:2], *windows,
                 np.zeros(2 + 2 * problem.window_steps, np.uint32)]
     if problem.streamed:
         a, b, c = args

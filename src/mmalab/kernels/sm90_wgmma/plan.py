@@ -85,7 +85,8 @@ class Plan:
             that gather (see `gather`); nothing: `tma` or `threads`, as the rows allow;
             `padded`: TMA over copies that the kernel makes first (see `padding`; as many SMs as
             `sms` must be there, with nothing else on them); `windowed`: over copies of those blocks
-            alone that are being multiplied or come next (see `windowed`; of as many SMs).
+            alone that are being multiplied or come next, but for rows that it can read where they
+            lie (see `windowed`; of as many SMs).
         left: where wgmma takes A from, `shared` memory or, of lines that would have to be shifted,
             `registers` (see `loaded`).
         flight: groups of products under way while the next slice is awaited, 0 or 1.

@@ -76,11 +76,12 @@ class Problem:
         """Columns that are dealt out at a time: four threads hold 16 (or 8) bytes of each row, 32
         on their way through shared memory (see `staged`).
 
-        Where lines are shifted a deal has all phases once, or the two of them any number of times.
+        Where lines are shifted a deal has all phases once, or the two of them any number of times;
+        where they are in place it is a whole number of eights of each phase.
         """
         if self.shifted and self.phases > 2:
             return 4 * self.phases
-        if self.plan.store == "staged":
+        if self.plan.store == "staged" or self.in_place:
             return 32
         return 32 if self.out_bytes == 2 and self.n % 32 == self.plan.tile[1] % 32 == 0 else 16
 
@@ -134,17 +135,23 @@ class Problem:
         return self.leaning and self.plan.left == "registers"
 
     @property
+    def by_phase(self) -> bool:
+        """Whether lines of A of one phase lie behind each other in shared memory."""
+        return self.loaded or self.in_place
+
+    @property
     def phase_lines(self) -> int:
-        """Lines of a tile of A that are rows of one phase, where it is loaded."""
-        return self.plan.tile[0] // self.phases
+        """Lines behind each other that are rows of A of one phase: a tile's, or of the part of it
+        that one CTA brings."""
+        return self.plan.tile[0] // (1 if self.loaded else self.plan.cluster[1]) // self.phases
 
     @property
     def rows_apart(self) -> tuple[int, int]:
         """Rows of C from a thread's row to that of the next m64 block, and to its eighth below."""
-        if not self.loaded:
+        if not self.by_phase:
             return 64, 8
-        block = 64 * self.phases if self.phase_lines % 128 == 0 else 64 // self.phase_lines
-        return block, 8 * self.phases
+        lines = self.phase_lines
+        return 64 // lines if 64 % lines == 0 else 64 * self.phases, 8 * self.phases
 
     @property
     def phases(self) -> int:
@@ -170,6 +177,33 @@ class Problem:
     def windowed(self) -> bool:
         """Whether A and B come through windows of copies (see `windowed`)."""
         return self.unit < 16 and self.plan.copy == "windowed"
+
+    @property
+    def in_place(self) -> bool:
+        """Whether rows that begin at multiples of 16 bytes are read where they lie, and only the
+        others come through windows.
+
+        Where every eighth row does, that would save little for many boxes. Warps take 16 rows of
+        a phase, an m64 block all or a part of its phases, and threads neighbours of C, which no
+        register of two f16 sums holds.
+        """
+        plan, phases = self.plan, self.phases
+        if not self.windowed or phases > 4 or self.pitch < 16:
+            return False
+        if plan.store not in ("permuted", "direct") or self.recipe.accumulator == "f16":
+            return False
+        if self.promote_every is not None and plan.part_columns != plan.tile[1]:
+            return False
+        dealt = plan.store == "permuted"
+        rows, columns = plan.tile[0] // plan.cluster[1], plan.tile[1] // plan.cluster[0]
+        lines = rows // phases
+        return (rows % (16 * phases) == 0 and columns % (32 if dealt else 8 * phases) == 0
+                and (self.n % 32 == 0 or not dealt)
+                and (64 % lines == 0 or lines % plan.group_rows == 0))
+
+    def copied(self, rows: int) -> int:
+        """Of so many first rows of A or B, those that come through a window."""
+        return rows + -rows // self.phases if self.in_place else rows
 
     @property
     def row_pitch(self) -> int:
@@ -293,14 +327,17 @@ class Problem:
 
     @property
     def a_lines(self) -> int:
-        """Rows of A where tensor maps read."""
-        return self.a_window_blocks * self.a_block_lines if self.windowed else self.lines[0]
+        """Rows of A where tensor maps read, or that its window holds."""
+        if self.windowed:
+            return self.copied(self.a_window_blocks * self.a_block_lines)
+        return self.lines[0]
 
     @property
     def b_lines(self) -> int:
-        """Rows of B where tensor maps read."""
-        through = self.streamed or self.windowed
-        return self.window_blocks * self.block_lines if through else self.lines[1]
+        """Rows of B where tensor maps read, or that its window holds."""
+        if self.streamed or self.windowed:
+            return self.copied(self.window_blocks * self.block_lines)
+        return self.lines[1]
 
     @property
     def b_values(self) -> int:

@@ -2,12 +2,13 @@
 
 In a cluster the CTAs share a row of tiles (and so A) or a column (and so B). Each copies its part
 of the shared operand to all of them, at the same place and counted by each one's own barrier.
-Rows that no tensor map can describe are gathered by threads instead (see `gather`).
+Rows that no tensor map can describe are gathered by threads instead (see `gather`). Where lines
+are in place (see `windowed`) a part is two copies: of those, and of the others from their window.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mmalab.kernels.sm90_wgmma.maps import maps_of
 from mmalab.kernels.sm90_wgmma.order import Place
@@ -41,8 +42,7 @@ class Producer:
     def tile(self, place: Place) -> None:
         """All slices of a tile."""
         b, problem, plan = self.b, self.problem, self.problem.plan
-        operands = (_Operand("a", 0, plan.tile[0], plan.cluster[1]),
-                    _Operand("b", plan.a_bytes, plan.tile[1], plan.cluster[0]))
+        operands = self._operands()
         lines = self._lines(place)
         places = [self._part(operand, first)
                   for operand, first in zip(operands, lines, strict=True)]
@@ -60,10 +60,24 @@ class Producer:
             b.add("u32", at, problem.values, out=at)
             self.cursor.advance()
 
-    def _lines(self, place: Place) -> tuple[Register, Register]:
-        """Where the tile's first lines of A and B lie."""
+    def _operands(self) -> list[_Operand]:
+        """What is copied of a slice."""
+        problem, plan = self.problem, self.problem.plan
+        made = []
+        for operand in (_Operand("a", 0, plan.tile[0], plan.cluster[1]),
+                        _Operand("b", plan.a_bytes, plan.tile[1], plan.cluster[0])):
+            made.append(operand)
+            if problem.in_place:
+                before = operand.lines // operand.copies // problem.phases
+                made.append(replace(operand, name=f"{operand.name}_others",
+                                    offset=operand.offset + before * SLICE))
+        return made
+
+    def _lines(self, place: Place) -> tuple[Register, ...]:
+        """Where the tile's first lines of the operands lie."""
         if isinstance(self.window, Windowed):
-            return self.window.lines_of(place)
+            row, line = self.window.lines_of(place)
+            return (place.m, row, place.n, line) if self.problem.in_place else (row, line)
         return place.line(self.b, place.m, self.problem.m), self._line_of_b(place)
 
     def _line_of_b(self, place: Place) -> Register:
@@ -108,7 +122,8 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """A or B in a stage: where, how many lines, and how many CTAs copy a part each."""
+    """A or B in a stage, or what its window holds of it, by the name of its map: where, of how many
+    lines, and how many CTAs copy a part each."""
 
     name: str
     offset: int

@@ -13,7 +13,9 @@ lane, and shifts; lane 31 has no next lane, and only gives::
 
 A *span* is such a run of 31 chunks of a row. All lanes of a warp are in one row, so they shift
 alike; by how much decides one selection where pitches are multiples of 8, two where they are of 4,
-and a funnel shift behind these where they are of 2.
+and a funnel shift behind these where they are of 2. Rows that are in place (see `windowed`), every
+second or fourth one, are left out; where every second one is, all others lean by 8 bytes, and
+nothing needs to be decided.
 
 What lies behind a row's values in its copy is never read: tensor maps end there. The operand is
 aligned to 16 bytes, as for a tensor map; a word that it ends in is read in pieces, for what lies
@@ -38,11 +40,14 @@ _CHUNKS = 31
 _BYTES = _CHUNKS * CHUNK
 #: 32-bit words of a chunk.
 _WORDS = CHUNK // 4
+#: Two thirds of 2 ** 32: the upper half of a product with it is twice a number's third, and more.
+_THIRD = 0xAAAAAAAB
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rows to copy: where they begin, where their copies do, and how many there are.
+    """Rows to copy: where they begin, where their copies do, and how many there are. Where some are
+    left out the first one is behind such a one.
 
     The operand ends with row `last` of the block (perhaps far behind it), in a word of which `tail`
     bytes are its own; 0: in a whole one.
@@ -88,6 +93,8 @@ class Spans:
         `part`: which spans of each row, None for all."""
         self.b, self.problem, self.first, self.of_each, self.turns = b, problem, first, warps, turns
         self.part = self.of_row(problem) if part is None else part
+        #: Whether all rows that are copied begin 8 bytes behind a multiple of 16.
+        self.alike = problem.in_place and problem.phases == 2
         self.warps = problem.grid[0] * warps
 
     @staticmethod
@@ -119,22 +126,31 @@ class Spans:
         b = self.b
         self.lane = b.mul_lo("u32", b.and_("b32", b.mov("u32", b.tid.x), 31), CHUNK)
         self.gives_only = b.setp("ge", "u32", self.lane, _BYTES)
-        loads = self._begin()
-        stores = loads.again() if self.turns > 1 else loads
+        at = self._begin()
         again, behind = b.label("spans"), b.label("copied")
-        b.branch(behind, b.setp("ge", "u32", loads.row, block.lines))
+        b.branch(behind, b.setp("ge", "u32", at.row, block.lines))
         b.place(again)
         b.pragma("nounroll")
-        held = []
+        held, ahead = [], at.again() if self.turns > 1 else at
         for _ in range(self.turns):
-            held.append(self._load(block, loads))
-            if stores is not loads:
-                loads.advance(self.warps)
+            held.append(self._load(block, ahead))
+            if ahead is not at:
+                ahead.advance(self.warps)
         for words in held:
-            self._store(block, stores, words)
-            stores.advance(self.warps)
-        b.branch(again, b.setp("lt", "u32", loads.row, block.lines))
+            self._store(block, at, words)
+            at.advance(self.warps)
+        b.branch(again, b.setp("lt", "u32", at.row, block.lines))
         b.place(behind)
+
+    def _at(self, row: Register) -> tuple[Register, int]:
+        """How far a row that is copied lies behind the first one: a number, and bytes of one."""
+        b, problem = self.b, self.problem
+        if not problem.in_place:
+            return row, problem.pitch
+        if problem.phases == 2:
+            return row, 2 * problem.pitch
+        # ptxas would divide by 3 as by any number: in 13 instructions.
+        return b.add("u32", row, b.shr("u32", b.mul_hi("u32", row, _THIRD), 1)), problem.pitch
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -142,9 +158,11 @@ class Spans:
         """The word that the lane's chunk begins in, where its row has any of it; else zeros."""
         b, pitch = self.b, self.problem.pitch
         column = b.add("u32", at.column, self.lane)
-        place = b.add("u64", b.mad_wide("u32", at.row, pitch, block.source),
+        place = b.add("u64", b.mad_wide("u32", *self._at(at.row), block.source),
                       b.cvt("u64.u32", column))
-        shift = b.and_("b32", b.cvt("u32.u64", place), CHUNK - 1)
+        shift: Register | int = CHUNK // 2
+        if not self.alike:
+            shift = b.and_("b32", b.cvt("u32.u64", place), CHUNK - 1)
         begins = b.sub("s32", column, shift)  # of the row, where it began a word before
         inside = b.setp("lt.and", "s32", begins, pitch,
                         b.setp("lt", "u32", at.row, block.lines))
@@ -178,8 +196,11 @@ class Spans:
     def _store(self, block: Block, at: _Cursor, words: list[Register]) -> None:
         """The lane's chunk, of its word and the next lane's."""
         b, problem = self.b, self.problem
-        shift = b.mad_lo("u32", at.row, problem.pitch, b.cvt("u32.u64", block.source))
-        chunk = self._shifted(words, shift)
+        if self.alike:
+            chunk = [*words[2:], *map(self._of_next, words[:2])]
+        else:
+            chunk = self._shifted(words, b.mad_lo("u32", *self._at(at.row),
+                                                  b.cvt("u32.u64", block.source)))
         column = b.add("u32", at.column, self.lane)
         inside = b.setp("lt.and", "u32", column, problem.padded_pitch,
                         b.setp("lt", "u32", at.row, block.lines))

@@ -3,7 +3,8 @@
 TMA reads rows of 16-byte multiples alone. Copied to such rows, both operands come as aligned ones
 do, with multicast and from shared memory; and since tiles are computed band by band, column by
 column, neither has to be there as a whole. B's window moves through the columns, to and fro as the
-bands do; that of A holds the band that is multiplied and the next one::
+bands do; that of A holds the band that is multiplied and the next one, both without the rows that
+are *in place* (below)::
 
     8192 x 8192, tiles of 256 x 192 in clusters of (1, 2), bands of 2048 rows
 
@@ -32,6 +33,16 @@ A needs no counters. Its rows come before the first step of their band, so that 
 step ready may read them. And a warp begins with them only when it has waited for the last step of
 the band whose place they take, and so for all before it.
 
+TMA can read rows that begin at multiples of 16 bytes where they lie, if it counts those alone:
+every second one of K = 4092, every fourth one of 4090 (every eighth one of 4095 is not worth it).
+Windows hold the others, in their order. What a CTA brings of a tile is two boxes then, so that
+lines of a phase lie behind each other in shared memory: wgmma multiplies them in any order, and who
+stores C knows it (`epilogue.group_row`, `maps.line_of`)::
+
+    rows of A, K = 4092          0    1    2    3    4    5   ...  126  127
+    read by                      map  copy map  copy map  copy     map  copy
+    line in shared memory        0    64   1    65   2    66  ...  63   127
+
 Before anybody multiplies all threads copy no more than the first half of every line, where lines
 are long and registers many; the three warps copy the other half while the first one is multiplied,
 and who fills waits again where it begins. Nobody waits for a later step, so the smallest windows do
@@ -41,7 +52,7 @@ launch.
     >>> from mmalab.kernels.sm90_wgmma import Plan, gemm
     >>> plan = Plan((256, 192), 4, (1, 2), copy="windowed", band=2048)
     >>> gemm(8192, 8192, 4092, plan=plan).facts["window"]     # lines of A and of B at a time
-    (4096, 4608)
+    (2048, 2304)
 """
 
 from __future__ import annotations
@@ -79,7 +90,8 @@ class Windowed:
         self.band, self.lines = self.rows * problem.a_block_lines, problem.block_lines
         self.blocks, self.steps = problem.window_blocks, problem.window_steps
         #: Rows of A that come before a step, once the window has gone round in their band.
-        self.each = -(-self.band // max(1, self.columns - self.blocks))
+        each = -(-self.band // max(1, self.columns - self.blocks))
+        self.each = each + -each % problem.phases
         self.shares = problem.grid[0] * _WARPS
         registers = problem.registers[0] if problem.registers else max(_TURNS)
         turns = next(turns for least, turns in _TURNS.items() if registers >= least)
@@ -221,8 +233,7 @@ class Windowed:
         problem = self.problem
         for name, lines, of in (("a", self.band, problem.m),
                                 ("b", self.first * self.lines, problem.n)):
-            spans.copy(Block(self.pointers[name], self.pointers[f"{name}_window"], min(lines, of),
-                             of - 1, self._tail(of)))
+            spans.copy(self._block(name, min(lines, of), of))
 
     def _copy_late(self) -> None:
         """The rest of what the first tiles need."""
@@ -264,17 +275,15 @@ class Windowed:
     def _copy_rows(self, row: Register, due: Register, leads: Register) -> None:
         """This warp's share of A's rows from `row` on, which moves to `due`."""
         b, problem = self.b, self.problem
-        source = b.mad_wide("u32", row, problem.pitch, self.pointers["a"])
-        target = b.mad_wide("u32", self._row(row), problem.padded_pitch, self.pointers["a_window"])
-        last: Register | int = 0
-        if self._tail(problem.m):
-            last = b.sub("u32", b.mov("u32", problem.m - 1), row)
+        left: Register | int = 0
         with b.when(b.setp("lt", "u32", row, due)):
             with b.when(leads):
                 self._fetch("a", problem.m, due, self.each)
-            self.spans.copy(Block(source, target, b.sub("u32", due, row), last,
-                                  self._tail(problem.m)))
+            if self._tail(problem.m):
+                left = b.sub("u32", b.mov("u32", problem.m), row)
+            block = self._block("a", b.sub("u32", due, row), left, row, self._row(row))
             b.mov("u32", due, out=row)
+            self.spans.copy(block)
 
     def _copy_step(self, step: Register, leads: Register) -> None:
         """This warp's share of a step, once its place is free: one lane looks, and tells it."""
@@ -306,16 +315,46 @@ class Windowed:
     def _copy_block(self, begins: Register) -> None:
         """This warp's share of the lines of B from `begins` on."""
         b, problem = self.b, self.problem
-        last: Register | int = 0
+        left: Register | int = 0
         lines: Register | int = self.lines
         if problem.n % self.lines or self._tail(problem.n):
-            last = b.sub("u32", b.mov("u32", problem.n - 1), begins)
-            lines = b.min("u32", b.add("u32", last, 1), self.lines)
-        self.spans.copy(Block(
-            b.mad_wide("u32", begins, problem.pitch, self.pointers["b"]),
-            b.mad_wide("u32", self._line(begins), problem.padded_pitch,
-                       self.pointers["b_window"]),
-            lines, last, self._tail(problem.n)))
+            left = b.sub("u32", b.mov("u32", problem.n), begins)
+            lines = b.min("u32", left, self.lines)
+        self.spans.copy(self._block("b", lines, left, begins, self._line(begins)))
+
+    def _block(self, name: str, lines: Register | int, left: Register | int,
+               begins: Register | None = None, at: Register | None = None) -> Block:
+        """Of `lines` rows of an operand from `begins` on those that are not in place; in the window
+        they go where row `at` lies (None: the first). `left`: rows up to the operand's end, which
+        nobody looks at unless that is in a word."""
+        b, problem = self.b, self.problem
+        source, target = self.pointers[name], self.pointers[f"{name}_window"]
+        if begins is not None and at is not None:
+            source = b.mad_wide("u32", begins, problem.pitch, source)
+            if problem.in_place:
+                at = b.shr("u32", at, problem.phases.bit_length() - 1)
+            target = b.mad_wide("u32", at, self._others * problem.padded_pitch, target)
+        if problem.in_place:
+            source = b.add("u64", source, problem.pitch)
+        tail = self._tail(problem.m if name == "a" else problem.n)
+        last: Register | int = 0
+        if tail:
+            left = self._copied(left)
+            last = left - 1 if isinstance(left, int) else b.sub("u32", left, 1)
+        return Block(source, target, self._copied(lines), last, tail)
+
+    @property
+    def _others(self) -> int:
+        """Rows of so many as the alignment repeats after that are copied; 1: of each one."""
+        return self.problem.phases - 1 if self.problem.in_place else 1
+
+    def _copied(self, rows: Register | int) -> Register | int:
+        """Of so many rows, the first one in place, those that are copied."""
+        b, problem = self.b, self.problem
+        if isinstance(rows, int) or not problem.in_place:
+            return problem.copied(rows) if isinstance(rows, int) else rows
+        more = b.add("u32", rows, problem.phases - 1)
+        return b.sub("u32", rows, b.shr("u32", more, problem.phases.bit_length() - 1))
 
     def _fetch(self, name: str, of: int, line: Register, lines: int) -> None:
         """Have L2 fetch a share of what is copied next, so that it comes from there (one thread):
@@ -331,5 +370,7 @@ class Windowed:
                    b.at(b.add("u64", at, self.pointers[name])), size)
 
     def _tail(self, of: int) -> int:
-        """Bytes of an operand's last word, 0 where it is whole."""
+        """Bytes of an operand's last word, 0 where it is whole, or its last row in place."""
+        if self.problem.in_place and of % self.problem.phases == 1:
+            return 0
         return of * self.problem.pitch % CHUNK
