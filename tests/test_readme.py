@@ -74,6 +74,13 @@ def test_figures_are_those_of_the_records() -> None:
     assert f"{equality['mismatches']} of {equality['outputs']:,} outputs differ" in README
     wgmma = json.loads((ROOT / "records/h200/wgmma_equality.json").read_text())
     assert f"{wgmma['mismatches']} of {wgmma['outputs']:,} outputs differ" in README
+    assert f"every form of `wgmma` ({wgmma['forms']:,})" in README
+    copies = json.loads((ROOT / "records/h200/tma_equality.json").read_text())
+    differ, made = (sum(copies[kind].values()) if kind == "kernels" else len(copies[kind])
+                    for kind in ("differ", "kernels"))
+    assert f"{differ} of {made} kernels differ in any byte" in README
+    cluster = json.loads((ROOT / "records/h200/cluster_equality.json").read_text())
+    assert f"{cluster['mismatches']} of {cluster['bytes']:,} bytes differ" in README
     maps = json.loads((ROOT / "records/h200/tensormaps.json").read_text())
     encoded = sum("bytes" in row for row in maps["cases"])
     assert f"{encoded} of {encoded} agree" in README

@@ -25,8 +25,9 @@ def load(name: str) -> Any:
 
 def measured() -> str:
     """A table of what was measured: figure, record, and what remakes it."""
-    ladder, wgmma, copies = (load(f"h200/{name}.json")
-                             for name in ("equality", "wgmma_equality", "tma_equality"))
+    ladder, wgmma, copies, clusters = (
+        load(f"h200/{name}.json")
+        for name in ("equality", "wgmma_equality", "tma_equality", "cluster_equality"))
     seconds = load("bench/emulate.json")["seconds"]
     rates = {row["what"]: row.get("GMAC/s") for row in load("bench/numerics.json")["rows"]}
     plain, checked = (seconds[f"bf16 mma.sync, exact{tail}"] for tail in ("", ", sanitized"))
@@ -43,6 +44,9 @@ def measured() -> str:
          (f"{sum(copies['differ'].values())} of {sum(copies['kernels'].values())} kernels"
           + (f" at the time; since then: {copies['since']}" if "since" in copies else "")),
          *_told("h200/tma_equality.json")),
+        (f"bytes that CTAs of clusters of {' and '.join(map(str, clusters['clusters']))} send each "
+         "other in which they differ", f"{clusters['mismatches']} of {clusters['bytes']:,}",
+         *_told("h200/cluster_equality.json")),
         ("BF16 `mma.sync` GEMM 1024³ emulated exactly, without and with the sanitizer, 2 cores",
          f"{plain:.2f} s, {checked:.2f} s", *_told("bench/emulate.json")),
         ("exact accumulation of whole matrices, FP8 and BF16, 2 cores",
