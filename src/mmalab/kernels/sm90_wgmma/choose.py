@@ -59,6 +59,8 @@ _CAPPED, _FASTER = 2e10, 1.09
 _L2, _L2_TOGETHER, _L2_GATHERED, _L2_ALONE = 48.0, 57.0, 22.0, 98.0
 #: Bytes of a clock that DRAM gives each SM, when all ask.
 _DRAM = 19.5
+#: Clocks that a word of C takes longer at a tile's end than half a one.
+_WORDS = 0.09
 #: Clocks until the first products, and those of sums that change hands within a cluster.
 _START, _REDUCTION = 2500, 1500
 #: Rows of A up to which B's bytes are all that counts.
@@ -169,7 +171,7 @@ def clocks(problem: Problem) -> float:
     """The model's clocks of a product."""
     plan = problem.plan
     rows, columns = plan.tile
-    tile = problem.slices * rows * columns / 32 / _efficiency(problem) + _end(plan)
+    tile = problem.slices * rows * columns / 32 / _efficiency(problem) + _end(problem)
     waves = problem.work * plan.ctas / plan.sms
     whole = -(-problem.work // (plan.sms // plan.ctas))
     return tile * whole / (min((whole / waves) ** 0.25, _FASTER) if _capped(problem) else 1.0)
@@ -199,11 +201,14 @@ def _efficiency(problem: Problem) -> float:
     return found * (0.993 if plan.ctas > 1 else 1.0)
 
 
-def _end(plan: Plan) -> float:
-    """Clocks at the end of a tile."""
+def _end(problem: Problem) -> float:
+    """Clocks at the end of a tile; words of C take longer to store than halves (5,169 clocks of a
+    tile of 128 x 256, not 2,254: records/h200/mma_sync_causes.json)."""
+    plan = problem.plan
+    words = _WORDS * plan.tile[0] * plan.tile[1] if problem.out_bytes == 4 else 0
     if plan.schedule == _TURNS:
-        return 400
-    return 1200 if plan.tile[0] == 128 else 2000 if plan.stages > 3 else 3200
+        return words + 400
+    return words + (1200 if plan.tile[0] == 128 else 2000 if plan.stages > 3 else 3200)
 
 
 def split_for(n: int, slices: int, sms: int = 132) -> tuple[int, int, int]:
