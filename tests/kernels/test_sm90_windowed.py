@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,10 @@ from mmalab.emulator.interpret import Interpreter
 from mmalab.emulator.run import emulate
 from mmalab.errors import UsageError
 from mmalab.kernels.sm90_wgmma import Plan, gemm
+from mmalab.kernels.sm90_wgmma.epilogue import runs_of
+from mmalab.kernels.sm90_wgmma.maps import line_of
+from mmalab.kernels.sm90_wgmma.problem import Problem
+from mmalab.kernels.sm90_wgmma.recipe import recipe
 from mmalab.kernels.sm90_wgmma.windowed import Windowed
 
 SMALL = {"tile": (128, 64), "stages": 3, "copy": "windowed"}
@@ -135,6 +142,7 @@ def test_rows_that_tma_can_read_are_not_copied(k, held, tile, cluster):
 _ALL_COPIED = [
     ({}, {"store": "staged"}),                        # C's columns have their order
     ({}, {"tile": (256, 64), "groups": 1}),           # rows 64 lines on: of two phases
+    ({}, {"tile": (256, 64), "groups": 1, "cluster": (1, 2)}),  # of two phases, then of two parts
     ({"k": 6}, {}),                                       # rows shorter than a word
     ({"n": 80}, {}),                                       # no whole deals of columns
     ({}, {"tile": (128, 48), "store": "permuted"}),
@@ -155,6 +163,44 @@ def test_other_products_copy_all_rows(sizes, choices):
     right_and_clean(kernel, "windowed")
 
 
+def _orders() -> Iterator[Problem]:
+    """Every plan of which rows are in place, of both kinds, so far as order is concerned."""
+    for k, rows, columns, cluster, groups, schedule, store in product(
+            (100, 98), (64, 128, 192, 256), range(8, 257, 8), ((1, 1), (1, 2), (2, 1)), (1, 2, 3),
+            ("cooperative", "pingpong"), ("permuted", "direct")):
+        with suppress(UsageError):
+            problem = Problem(1024, 1024, k, recipe("bf16"), "bf16", Plan(
+                (rows, columns), 2, cluster, groups, schedule, store, copy="windowed"))
+            if problem.in_place:
+                yield problem
+
+
+def test_threads_find_rows_and_columns_in_every_order():
+    """A row of C for each line of A and a column for each of B, once, whatever the plan; a thread's
+    rows are as far apart as the epilogue takes them to be, its columns neighbours."""
+    checked = 0
+    for problem in _orders():
+        plan, lines, phases = problem.plan, problem.phase_lines, problem.phases
+        part = lines * phases
+        rows = [line // part * part + line % lines * phases + line % part // lines
+                for line in range(plan.tile[0])]
+        assert sorted(rows) == list(range(plan.tile[0]))
+        block, eight = problem.rows_apart
+        for line, row in enumerate(rows):
+            within = line % plan.group_rows
+            first = rows[line - within + within % 64 - (within % 16 & 8)]
+            assert row - first == within // 64 * block + (eight if within % 16 & 8 else 0)
+        columns = [line_of(problem, column) for column in range(plan.tile[1])]
+        assert sorted(columns) == list(range(plan.tile[1]))
+        apart, runs = runs_of(problem)
+        for run, thread in product(runs, range(4)):
+            begins = run.first + thread * apart
+            assert columns[begins : begins + apart] == [8 * at + 2 * thread + b
+                                                        for at, b in run.found]
+        checked += 1
+    assert checked > 500
+
+
 @pytest.mark.parametrize("k", [100, 98])
 @pytest.mark.parametrize(("sizes", "choices"), [
     ((264, 416), {"tile": (256, 192), "cluster": (1, 2), "stages": 4, "sms": 4}),
@@ -162,6 +208,7 @@ def test_other_products_copy_all_rows(sizes, choices):
     ((261, 203), {"tile": (256, 96), "cluster": (1, 2), "sms": 4, "store": "direct"}),
     ((262, 197), {"cluster": (2, 1), "sms": 2, "store": "direct"}),
     ((523, 96), {"tile": (256, 64), "sms": 2, "band": 256}),           # groups of one phase, or two
+    ((136, 96), {"tile": (128, 64), "cluster": (1, 2), "groups": 1, "sms": 2}),   # of one part
     ((200, 160), {"tile": (64, 32), "sms": 2, "schedule": "pingpong", "band": 64}),
     ((130, 96), {"sms": 2, "out": "f32"}),
     ((3, 1), {"sms": 1, "store": "direct"}),                           # fewer rows than phases

@@ -23,7 +23,7 @@ from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["Direct", "group_row", "packed"]
+__all__ = ["Direct", "group_row", "packed", "runs_of"]
 
 Sums = list[list[Register]]
 
@@ -76,7 +76,7 @@ class _Run:
     found: tuple[tuple[int, int], ...]
 
 
-def _runs(problem: Problem) -> tuple[int, list[_Run]]:
+def runs_of(problem: Problem) -> tuple[int, list[_Run]]:
     """How many neighbours a thread of the quad is apart from the next, and all its runs."""
     if problem.in_place:
         apart = 8 if problem.dealt else 2 * problem.phases
@@ -98,7 +98,7 @@ class Direct:
 
     def __init__(self, b: KernelBuilder, problem: Problem, c: Register, group: Register) -> None:
         self.b, self.problem, self.c = b, problem, c
-        self.apart, self.runs = _runs(problem)
+        self.apart, self.runs = runs_of(problem)
         self.quad = Lanes(b).quad
         self.row = group_row(b, problem, group)
         #: Bytes of one store: what a run holds, as far as rows of C are aligned.

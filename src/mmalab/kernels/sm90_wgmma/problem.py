@@ -150,8 +150,10 @@ class Problem:
         """Rows of C from a thread's row to that of the next m64 block, and to its eighth below."""
         if not self.by_phase:
             return 64, 8
-        lines = self.phase_lines
-        return 64 // lines if 64 % lines == 0 else 64 * self.phases, 8 * self.phases
+        lines, phases = self.phase_lines, self.phases
+        if lines * phases == 64:  # the next block is another CTA's part
+            return 64, 8 * phases
+        return 64 // lines if 64 % lines == 0 else 64 * phases, 8 * phases
 
     @property
     def phases(self) -> int:
@@ -184,8 +186,8 @@ class Problem:
         others come through windows.
 
         Where every eighth row does, that would save little for many boxes. Warps take 16 rows of
-        a phase, an m64 block all or a part of its phases, and threads neighbours of C, which no
-        register of two f16 sums holds.
+        a phase, all m64 blocks of a group rows that are as far apart, and threads neighbours of C,
+        which no register of two f16 sums holds.
         """
         plan, phases = self.plan, self.phases
         if not self.windowed or phases > 4 or self.pitch < 16:
@@ -199,7 +201,8 @@ class Problem:
         lines = rows // phases
         return (rows % (16 * phases) == 0 and columns % (32 if dealt else 8 * phases) == 0
                 and (self.n % 32 == 0 or not dealt)
-                and (64 % lines == 0 or lines % plan.group_rows == 0))
+                and (lines % plan.group_rows == 0
+                     or (64 % lines == 0 and (rows == 64 or rows >= plan.group_rows))))
 
     def copied(self, rows: int) -> int:
         """Of so many first rows of A or B, those that come through a window."""
