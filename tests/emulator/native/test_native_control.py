@@ -154,6 +154,22 @@ LOOP: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 400; @%p2 bra LOOP;
     assert out[0] == 4
 
 
+def test_a_warp_comes_late_to_a_barrier_while_another_cta_spins():
+    """A named barrier elsewhere makes the machine take over barrier 0 of the warps that are there;
+    the last one comes when nobody executes a barrier any more, but CTA 1 waits for what is behind
+    that one."""
+    out, findings, deadlock, _ = assert_same(THREAD + """
+    mov.u32 %r1, 7; mov.u32 %r5, %ctaid.x; setp.ne.u32 %p1, %r5, 0; @%p1 bra OTHER;
+    shr.u32 %r2, %r0, 5; mov.u32 %r3, 0; setp.ne.u32 %p1, %r2, 0; @%p1 bra MEET;
+LONG: add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 20000; @%p1 bra LONG;
+MEET: bar.sync 0; mov.u32 %r4, 1; st.relaxed.gpu.global.u32 [%rd40+4092], %r4; bra DONE;
+OTHER: bar.sync 1, 64;
+WAIT: ld.relaxed.gpu.global.u32 %r4, [%rd40+4092]; setp.ne.u32 %p1, %r4, 1; @%p1 bra WAIT;
+DONE:""" + STORE, grid=2)
+    assert out[:64] == [7] * 64
+    assert (findings, deadlock) == ([], None)
+
+
 def test_lanes_that_end_before_a_barrier():
     """The barrier completes with the lanes that are left."""
     body = THREAD + """
