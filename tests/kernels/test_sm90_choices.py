@@ -167,8 +167,8 @@ REFUSED = {
                       "256 registers of sums: a thread has 192"),
     "gathered stages": (lambda: gemm(256, 256, 100, plan=Plan((128, 128), 8)), "stages=8: of"),
     "TMA of odd rows": (lambda: gemm(256, 256, 4092, plan=Plan(copy="tma", store="direct")),
-                        ("rows of 8184 bytes are no .*\n.*'shifted', 'streamed', 'threads', "
-                         "'padded', 'windowed', k=4096")),
+                        ("rows of 8184 bytes are no .*\n.*'shifted', 'threads', 'padded', "
+                         "'windowed', k=4096")),
     "odd bytes, TMA": (lambda: gemm(256, 256, 255, "e4m3", plan=Plan(copy="tma")),
                        "k=255: rows of odd bytes"),
     "promotion": (lambda: gemm(256, 256, 256, "e4m3", promote_every=48), "promote_every=48: in"),

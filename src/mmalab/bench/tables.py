@@ -52,24 +52,21 @@ _MMA_CHOICES: tuple[dict[str, Any], ...] = (
 )
 
 #: Rows of any pitch: the kernel's own choice, lines of B shifted behind TMA and A loaded, and the
-#: same in other bands or with less fetched by L2; lines of both shifted. And both operands copied
-#: first, to rows that TMA reads.
-_SERIAL = {**_BF16, "copy": "shifted", "tile": (256, 192), "stages": 4, "cluster": (1, 2),
-           "flight": 0}
+#: same with less fetched by L2 or in another band; lines of both shifted.
+_SERIAL = {**_BF16, "tile": (256, 192), "stages": 4, "cluster": (1, 2), "flight": 0}
 _SHIFTED: tuple[dict[str, Any], ...] = (
-    _BF16, _SERIAL,
-    *({**_SERIAL, "left": "registers", **other}
-      for other in (_LINE, {"l2_promotion": "none"}, {**_LINE, "band": 4096},
-                    {**_LINE, "band": 1024})))
-#: A loaded, B through a window of copies.
-_STREAMED = tuple({**_SERIAL, "copy": "streamed", "left": "registers", "band": band, **other}
-                  for band in (2048, 4096) for other in (_LINE, {"l2_promotion": "256B"}))
-#: Both through windows, in bands of a fourth, a third and half of the rows.
-_WINDOWED = tuple(
-    {**_BF16, "copy": "windowed", "tile": (256, 192), "stages": 4, "cluster": (1, 2), **other}
-    for other in (_LINE, {**_LINE, "flight": 0}, {**_LINE, "band": 2816}, {**_LINE, "band": 4096},
-                  {"tile": (128, 256), "cluster": (2, 1)},
-                  {**_LINE, "tile": (256, 208), "stages": 3, "band": 2816}))
+    _BF16, {**_SERIAL, "copy": "shifted"},
+    *({**_SERIAL, "copy": "shifted", "left": "registers", **_LINE, **other}
+      for other in ({}, {"band": 4096})))
+
+
+def _windowed(band: int) -> tuple[dict[str, Any], ...]:
+    """Both operands through windows, in bands of so many rows or of a third of 8192."""
+    own = {**_SERIAL, "copy": "windowed", **_LINE, "band": band}
+    return own, {**own, "flight": 1}, {**own, "l2_promotion": "256B"}, {**own, "band": 2816}
+
+
+#: And both copied first, to rows that TMA reads.
 _COPIED = {**_BF16, "copy": "padded", "tile": (256, 208), "stages": 3, "cluster": (1, 2)}
 
 #: Projections of public models at a prefill of 4096 or 8192 tokens: tokens, outputs, inputs.
@@ -110,6 +107,9 @@ def _skinny(kind: str, types: Mapping[str, Any]) -> Iterable[Row]:
 _SQUARES = _square(4096, 8192)
 _SHORT = {f"8192 x 8192 x {k}": (8192, 8192, k) for k in (512, 1024, 2048)}
 _UNALIGNED = {f"8192 x 8192 x {k}": (8192, 8192, k) for k in (4092, 4090, 4095)}
+#: The bands of each where windows hold two: half of the rows, of which some are in place; a smaller
+#: part where all are copied, for two halves would be all of A.
+_BANDS = {4092: 4096, 4090: 4096, 4095: 3072}
 
 TABLES: dict[str, tuple[Row, ...]] = {
     "bf16": (*_rows("BF16", _SQUARES, _WGMMA, *_also(_BF16, *_LARGE)),
@@ -130,8 +130,8 @@ TABLES: dict[str, tuple[Row, ...]] = {
            "band": 4096, **store} for store in ({}, {"store": "staged", "panels": 1})))),
     "tf32": _rows("TF32", _SQUARES, _WGMMA, *_also({"dtype": "tf32"}, *_LARGE)),
     "unaligned": (*_rows("BF16", _UNALIGNED, _WGMMA, *_SHIFTED),
-                  *_rows("BF16, B through a window,", _UNALIGNED, _WGMMA, *_STREAMED),
-                  *_rows("BF16, both through windows,", _UNALIGNED, _WGMMA, *_WINDOWED),
+                  *(Row(f"BF16, through windows, {title}", *size, _WGMMA,
+                        _windowed(_BANDS[size[-1]])) for title, size in _UNALIGNED.items()),
                   *_rows("BF16, copied first,", _UNALIGNED, _WGMMA, _COPIED)),
     "skinny": (*_skinny("BF16", _BF16), *_skinny("E4M3", _E4M3)),
     "mma": _rows("BF16 with mma.sync", _SQUARES, _MMA, *_MMA_CHOICES),

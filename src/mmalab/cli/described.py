@@ -36,9 +36,8 @@ _USUAL = ((1, 1), 1, "cooperative", "shared", "whole", "none", None)
 _COPIES: Mapping[str, str] = MappingProxyType({
     "tma": "TMA",
     "shifted": "TMA of boxes that overlap, whose lines three warps move to their places",
-    "streamed": "TMA, of boxes of A that overlap; of B through a window of copies that three warps "
-                "write",
-    "windowed": "TMA, through windows of copies that three warps write",
+    "windowed": "TMA, through windows of copies that three warps write, but for rows that it can "
+                "read where they lie",
     "threads": "threads gather",
     "padded": "TMA of copies with wider rows, which the kernel makes first"})
 

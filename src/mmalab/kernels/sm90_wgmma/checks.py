@@ -83,7 +83,7 @@ def _check_rows(p: Problem) -> None:
         step = 16 // p.recipe.bytes
         raise UsageError(f"copy 'tma', k={p.k}", f"rows of {p.pitch} bytes are no "
                          "multiples of 16, as a tensor map's strides are",
-                         legal=["'shifted'", "'streamed'", "'threads'", "'padded'", "'windowed'",
+                         legal=["'shifted'", "'threads'", "'padded'", "'windowed'",
                                 f"k={p.k + -p.k % step}"],
                          where="CUDA driver API, cuTensorMapEncodeTiled")
 
@@ -93,8 +93,6 @@ def _check_strides(p: Problem) -> None:
         _check_copied(p)
     if p.shifted:
         _check_shifted(p)
-    if p.streamed:
-        _check_streamed(p)
     if not p.gathered:
         return
     _check_registers(p)  # what no way out mends, before the way out
@@ -150,18 +148,6 @@ def _check_shifted(p: Problem) -> None:
         raise UsageError(f"copy 'shifted', {plan.groups} groups, {plan.schedule}",
                          "lines are shifted for groups that share tiles",
                          legal="2 or 3 groups, cooperative", where=_WHERE)
-
-
-def _check_streamed(p: Problem) -> None:
-    plan = p.plan
-    if (not p.loaded or not plan.persistent or plan.ctas > 2
-            or plan.store == "staged" or plan.schedule != "cooperative"):
-        raise UsageError(f"copy 'streamed', left {plan.left!r}, store {plan.store!r}, cluster "
-                         f"{plan.cluster}, {plan.schedule}", "copies blocks of B for CTAs that "
-                         "load A and must all be resident",
-                         legal="left='registers', store 'permuted' or 'direct', clusters of 1 "
-                         "or 2, cooperative, persistent", where=_WHERE)
-    _check_loaded(p)
 
 
 def _check_loaded(p: Problem) -> None:

@@ -11,7 +11,7 @@ not fit the tiles.
 
     >>> kernel = gemm(8192, 8192, 8192)
     >>> kernel.grid, kernel.block, kernel.facts["tile"]
-    ((132, 1, 1), (384, 1, 1), (256, 208, 64))
+    ((128, 1, 1), (384, 1, 1), (256, 208, 64))
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ from mmalab.kernels.sm90_wgmma.shift import WARPS as SHIFTING
 from mmalab.kernels.sm90_wgmma.shift import Shift
 from mmalab.kernels.sm90_wgmma.skinny import skinny
 from mmalab.kernels.sm90_wgmma.staged import Staged
-from mmalab.kernels.sm90_wgmma.window import Window
 from mmalab.kernels.sm90_wgmma.windowed import Windowed
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.kernel import Kernel
@@ -148,11 +147,10 @@ def _facts(problem: Problem) -> Mapping[str, Any]:
         "band": plan.band,
         "store": plan.store,
         "copy": problem.copy,
-        "phases": problem.phases if problem.leaning else 1,
-        "window": ((problem.a_lines, problem.b_lines) if problem.windowed else
-                   problem.b_lines if problem.streamed else None),
+        "phases": problem.phases if problem.shifted else 1,
+        "window": (problem.a_lines, problem.b_lines) if problem.windowed else None,
         "left": "registers" if problem.loaded else "shared",
-        "meets": problem.padded or problem.streamed or problem.windowed,
+        "meets": problem.copies,
         "shared_bytes": plan.shared_bytes(problem.out_bytes),
         "slice_clocks": {"products": plan.tile[0] * plan.tile[1] / 32,
                          "shared": problem.shared_clocks},
@@ -194,7 +192,8 @@ class _Writer:
         self._begin()
         if self.problem.padded:
             Padding(b, self.problem, self.thread, self.copied).write()
-        self.window = self._window()
+        self.window = (Windowed(b, self.problem, self.thread, self.copied)
+                       if self.problem.windowed else None)
         if self.window is not None:
             self.window.begin()
         group = b.shfl("idx.b32", b.shr("u32", self.thread, 7), 0, 31, -1)
@@ -234,18 +233,8 @@ class _Writer:
         if self.problem.windowed:
             copied = (("a", "a_values"), ("b", "b_values"), ("a_window", "a_window"),
                       ("b_window", "b_window"), ("counters", "counters"))
-        if self.problem.streamed:
-            copied = (("b", "b_values"), ("window", "window"), ("counters", "counters"))
         self.copied = {key: b.cvta("to.global.u64", b.load_param(b.param(entry, "u64")))
                        for key, entry in copied}
-
-    def _window(self) -> Window | Windowed | None:
-        """What copies beside the products, where somebody does."""
-        if self.problem.windowed:
-            return Windowed(self.b, self.problem, self.thread, self.copied)
-        if self.problem.streamed:
-            return Window(self.b, self.problem, self.thread, self.copied)
-        return None
 
     def _begin(self) -> None:
         """Barriers, seen by the whole cluster."""

@@ -116,7 +116,7 @@ class Loaded(Mainloop):
         current, coming = _Slice(b), _Slice(b)
         before = b.mov("u32", 0)
         again = b.setp("ne", "u32", b.mov("u32", 0), 0)
-        self._next_slice(coming, last=slices == 1)
+        self._next_slice(coming)
         for product in range(_AHEAD):
             self._load(product, coming, last=slices == 1)
         rest = slices - 2
@@ -133,13 +133,10 @@ class Loaded(Mainloop):
         self.release(before)
         self.pass_over()
 
-    def _next_slice(self, coming: _Slice, *, last: bool) -> None:
+    def _next_slice(self, coming: _Slice) -> None:
         """Wait for the cursor's slice, and note where it and the one behind it lie."""
         b, size = self.b, self.problem.plan.stage_bytes
         self.arrived()
-        if self.problem.streamed and not (
-                last and self.problem.copied_slices == self.problem.slices):
-            self.cursor.wait_next()
         b.mov("u32", self.cursor.stage, out=coming.stage)
         b.mad_lo("u32", self.cursor.stage, size, self.shared, out=coming.here)
         b.mov("b64", self.operand("b"), out=coming.right)
@@ -170,7 +167,7 @@ class Loaded(Mainloop):
                 self._load(following, current, last=last)
             elif not last:
                 if following == products:
-                    self._next_slice(coming, last=ends)
+                    self._next_slice(coming)
                 self._load(following, coming, last=ends)
 
     # --- loads ------------------------------------------------------------------------------------

@@ -106,8 +106,8 @@ def maps_of(problem: Problem) -> dict[str, MapShape]:
         a_lines, b_lines = plan.tile[0] // plan.cluster[1], plan.tile[1] // plan.cluster[0]
         made["a"] = (_by_phase(problem, a_lines) if problem.loaded else
                      _operand(problem, problem.a_lines, a_lines))
-        made["b"] = (_dealt(problem, b_lines) if problem.dealt else _in_window(problem, b_lines)
-                     if problem.streamed else _operand(problem, problem.b_lines, b_lines))
+        made["b"] = (_dealt(problem, b_lines) if problem.dealt else
+                     _operand(problem, problem.b_lines, b_lines))
     made = {name: replace(shape, l2_promotion=plan.l2_promotion) for name, shape in made.items()}
     if plan.store == "staged":
         columns = panel_columns(problem)
@@ -132,11 +132,6 @@ def _operand(problem: Problem, lines: int, box_lines: int) -> MapShape:
                         (row[1], phases, box_lines // phases), "128B", phases)
     return MapShape(_words(problem), (row[0], lines), (problem.row_pitch,),
                     (row[1], box_lines), "128B")
-
-
-def _in_window(problem: Problem, box_lines: int) -> MapShape:
-    return MapShape(_words(problem), (problem.k, problem.b_lines), (problem.b_pitch,),
-                    (problem.values, box_lines), "128B")
 
 
 def _by_phase(problem: Problem, box_lines: int) -> MapShape:
@@ -173,12 +168,12 @@ def _pairs(problem: Problem, pitch: int, lines: int, box_lines: int) -> MapShape
 
 
 def _dealt(problem: Problem, box_lines: int) -> MapShape:
-    pitch, deal, shared = problem.b_pitch, problem.deal, problem.dealt_in
+    pitch, deal, shared = problem.row_pitch, problem.deal, problem.dealt_in
     each = deal // 4
     apart = problem.pitch if problem.shifted else pitch
     pairs = 2 * pitch if problem.phases > 2 else 2 * apart
     return MapShape(
-        _words(problem), (problem.b_values, 2, 4, each // 2, problem.b_lines // deal),
+        _words(problem), (problem.row_values, 2, 4, each // 2, problem.b_lines // deal),
         (pitch, each * apart, pairs, deal * apart),
         (problem.values, 2, 4, each // 2 // shared, box_lines * shared // deal), "128B", deal,
         parts=-1 if shared == 1 else -2)
@@ -204,12 +199,6 @@ def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:
                   for name, array in zip("ab", windows, strict=True) if problem.in_place]
         return [*read, c, *others, *args[:2], *windows,
                 np.zeros(2 + 2 * problem.window_steps, np.uint32)]
-    if problem.streamed:
-        a, b, c = args
-        window = np.zeros((problem.b_lines, problem.b_pitch // problem.recipe.bytes),
-                          formats.dtype_of(problem.recipe.dtype))
-        counters = np.zeros(1 + 2 * problem.window_steps, np.uint32)
-        return [maps["a"].over(a), maps["b"].over(window), c, b, window, counters]
     made = [maps[param.name].over(value) if param.name in maps else value
             for param, value in zip(problem.params, args, strict=True)]
     return made + [value for value, left in zip(args[:2], problem.left_over, strict=True) if left]

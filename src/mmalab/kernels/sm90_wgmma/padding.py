@@ -22,37 +22,10 @@ from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["CHUNK", "Padding", "load_chunk", "store_chunk"]
+__all__ = ["CHUNK", "Padding"]
 
 #: Bytes that a thread writes at once, and how many such it has under way.
 CHUNK, _UNDER_WAY = 16, 4
-
-
-def load_chunk(b: KernelBuilder, problem: Problem, place: Register, column: Register,
-               inside: Register) -> list[Register]:
-    """The chunk that begins at `place`, the `column`-th of its row: its bytes as far as its row
-    goes, in pieces that its row is aligned to; zeros behind it."""
-    unit, chunks = min(problem.unit, 8), problem.padded_pitch // CHUNK
-    whole = b.setp("lt.and", "u32", column, chunks - 1, inside)
-    last = problem.pitch - (chunks - 1) * CHUNK
-    kind = f"b{8 * unit}"
-    pieces = [b.mov(kind, 0) for _ in range(CHUNK // unit)]
-    for at, piece in enumerate(pieces):
-        with b.guard(inside if at * unit < last else whole):
-            b.ld(f"global.nc.{kind}", b.at(place, at * unit), out=piece)
-    if unit > 2:
-        return pieces
-    words = b.regs("b32", CHUNK // 4)
-    for word, low, high in zip(words, pieces[::2], pieces[1::2], strict=True):
-        b.emit("mov.b32", word, [low, high])
-    return words
-
-
-def store_chunk(b: KernelBuilder, place: Register, inside: Register,
-                pieces: list[Register]) -> None:
-    """Write it to its place among rows of whole chunks."""
-    with b.guard(inside):
-        b.st(f"global.v{len(pieces)}.b{8 * CHUNK // len(pieces)}", b.at(place), pieces)
 
 
 class Padding:
@@ -81,15 +54,31 @@ class Padding:
                 inside = b.setp("lt", "u32", number, total)
                 held.append((number, inside, self._load(source, number, inside)))
             for number, inside, pieces in held:
-                store_chunk(b, b.mad_wide("u32", number, CHUNK, copies), inside, pieces)
+                place = b.mad_wide("u32", number, CHUNK, copies)
+                with b.guard(inside):
+                    b.st(f"global.v{len(pieces)}.b{8 * CHUNK // len(pieces)}", b.at(place), pieces)
 
     def _load(self, source: Register, number: Register, inside: Register) -> list[Register]:
-        b = self.b
+        """A chunk's bytes as far as its row goes, in pieces that its row is aligned to; zeros
+        behind it."""
+        b, problem, unit = self.b, self.problem, min(self.problem.unit, 8)
         row = b.div("u32", number, self.chunks)
         column = b.sub("u32", number, b.mul_lo("u32", row, self.chunks))
-        place = b.add("u64", b.mad_wide("u32", row, self.problem.pitch, source),
+        place = b.add("u64", b.mad_wide("u32", row, problem.pitch, source),
                       b.mul_wide("u32", column, CHUNK))
-        return load_chunk(b, self.problem, place, column, inside)
+        whole = b.setp("lt.and", "u32", column, self.chunks - 1, inside)
+        last = problem.pitch - (self.chunks - 1) * CHUNK
+        kind = f"b{8 * unit}"
+        pieces = [b.mov(kind, 0) for _ in range(CHUNK // unit)]
+        for at, piece in enumerate(pieces):
+            with b.guard(inside if at * unit < last else whole):
+                b.ld(f"global.nc.{kind}", b.at(place, at * unit), out=piece)
+        if unit > 2:
+            return pieces
+        words = b.regs("b32", CHUNK // 4)
+        for word, low, high in zip(words, pieces[::2], pieces[1::2], strict=True):
+            b.emit("mov.b32", word, [low, high])
+        return words
 
     def _meet(self) -> None:
         """All CTAs; what they wrote is seen by everybody, and by TMA."""

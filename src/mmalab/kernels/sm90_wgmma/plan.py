@@ -37,7 +37,7 @@ _RESERVED = 1024
 STORES = ("permuted", "staged", "direct")
 _LEFTS = ("shared", "registers")
 _PROMOTIONS = ("none", "64B", "128B", "256B")
-_COPIES = ("", "tma", "shifted", "streamed", "threads", "padded", "windowed")
+_COPIES = ("", "tma", "shifted", "threads", "padded", "windowed")
 #: The same where threads gather the operands, and where they gather them by words.
 _GATHERING, _BY_WORDS = (56, 224), (104, 200)
 _WHERE = "mmalab.kernels.sm90_wgmma"
@@ -81,8 +81,7 @@ class Plan:
             `direct`: what a thread has.
         copy: `tma`, or for rows that are no multiples of 16 bytes `shifted`: TMA and warps that
             move every line to its place (see `shift`; `tma` where there is nothing to move);
-            `streamed`: the same of A, and of B through a window of copies (see `window`); `threads`
-            that gather (see `gather`); nothing: `tma` or `threads`, as the rows allow;
+            `threads` that gather (see `gather`); nothing: `tma` or `threads`, as the rows allow;
             `padded`: TMA over copies that the kernel makes first (see `padding`; as many SMs as
             `sms` must be there, with nothing else on them); `windowed`: over copies of those blocks
             alone that are being multiplied or come next, but for rows that it can read where they

@@ -3,7 +3,7 @@
     >>> from mmalab.kernels.sm90_wgmma.recipe import recipe
     >>> p = Problem(8192, 8192, 1000, recipe("bf16"), "bf16", Plan(tile=(128, 256)))
     >>> p.slices, p.tiles, p.grid             # 15 slices of 64 values and one of 40
-    (16, (64, 32), (132, 1, 1))
+    (16, (64, 32), (128, 1, 1))
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Problem:
         """How A and B come into shared memory: the plan's way, as far as rows allow or need it."""
         if self.gathered:
             return "threads"
-        copied = self.leaning or self.padded or self.windowed
+        copied = self.shifted or self.padded or self.windowed
         return self.plan.copy if copied else "tma"
 
     @property
@@ -120,19 +120,9 @@ class Problem:
         return self.unit < 16 and self.plan.copy == "shifted"
 
     @property
-    def streamed(self) -> bool:
-        """Whether B comes through a window of copies (see `window`)."""
-        return self.unit < 16 and self.plan.copy == "streamed"
-
-    @property
-    def leaning(self) -> bool:
-        """Whether lines of A arrive too far ahead."""
-        return self.shifted or self.streamed
-
-    @property
     def loaded(self) -> bool:
         """Whether A reaches wgmma through registers, lines of one phase behind each other."""
-        return self.leaning and self.plan.left == "registers"
+        return self.shifted and self.plan.left == "registers"
 
     @property
     def by_phase(self) -> bool:
@@ -173,7 +163,7 @@ class Problem:
     @property
     def copies(self) -> bool:
         """Whether all CTAs copy, in global memory, what they multiply."""
-        return self.padded or self.streamed or self.windowed
+        return self.padded or self.windowed
 
     @property
     def windowed(self) -> bool:
@@ -210,8 +200,8 @@ class Problem:
 
     @property
     def row_pitch(self) -> int:
-        """Bytes from one row to the next where tensor maps read A, and B but for `b_pitch`."""
-        if self.leaning:
+        """Bytes from one row to the next where tensor maps read A and B."""
+        if self.shifted:
             return self.pitch - self.lean
         return self.padded_pitch if self.padded or self.windowed else self.pitch
 
@@ -219,11 +209,6 @@ class Problem:
     def padded_pitch(self) -> int:
         """Bytes from one row to the next of a copy."""
         return -(-self.pitch // 16) * 16
-
-    @property
-    def b_pitch(self) -> int:
-        """Bytes from one row to the next where tensor maps read B."""
-        return self.padded_pitch if self.streamed else self.row_pitch
 
     @property
     def block_lines(self) -> int:
@@ -264,7 +249,7 @@ class Problem:
     @property
     def row_values(self) -> int:
         """Values of a row that tensor maps read: shifted, those ahead of the last phase's too."""
-        ahead = (self.phases - 1) * self.lean if self.leaning else 0
+        ahead = (self.phases - 1) * self.lean if self.shifted else 0
         return self.k + ahead // self.recipe.bytes
 
     def phases_of_b(self) -> tuple[int, ...]:
@@ -292,9 +277,8 @@ class Problem:
         twice) and written; A that is loaded is read by half words twice."""
         rows, columns = self.plan.tile
         lines = columns if self.loaded else rows + columns
-        shifts = [phase * self.lean for phase in range(1, self.phases if self.leaning else 1)]
-        moved = (sum(2 if shift % 4 == 0 else 3 for shift in shifts) / self.phases
-                 if self.shifted else 0)
+        shifts = [phase * self.lean for phase in range(1, self.phases if self.shifted else 1)]
+        moved = sum(2 if shift % 4 == 0 else 3 for shift in shifts) / self.phases
         halves = sum(shift % 4 != 0 for shift in shifts) / self.phases if self.loaded else 0
         return rows / 64 * (64 + columns) + rows + columns + lines * moved + rows * halves
 
@@ -338,14 +322,9 @@ class Problem:
     @property
     def b_lines(self) -> int:
         """Rows of B where tensor maps read, or that its window holds."""
-        if self.streamed or self.windowed:
+        if self.windowed:
             return self.copied(self.window_blocks * self.block_lines)
         return self.lines[1]
-
-    @property
-    def b_values(self) -> int:
-        """Values of a row of B that tensor maps read."""
-        return self.k if self.streamed else self.row_values
 
     @property
     def clusters(self) -> int:

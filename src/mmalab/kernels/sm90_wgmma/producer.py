@@ -15,7 +15,6 @@ from mmalab.kernels.sm90_wgmma.order import Place
 from mmalab.kernels.sm90_wgmma.plan import EXPERT_ROWS, SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.kernels.sm90_wgmma.ring import Barriers, Cursor
-from mmalab.kernels.sm90_wgmma.window import Window
 from mmalab.kernels.sm90_wgmma.windowed import Windowed
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Immediate, Register
@@ -31,9 +30,9 @@ class Producer:
     def __init__(self, b: KernelBuilder, problem: Problem, barriers: Barriers, shared: Register,
                  maps: dict[str, Register], rank: Register | None,
                  experts: Register | None = None,
-                 window: Window | Windowed | None = None) -> None:
-        """`experts`: the address of the array that names each row block's B; `window`: what B or
-        both come through."""
+                 window: Windowed | None = None) -> None:
+        """`experts`: the address of the array that names each row block's B; `window`: what both
+        operands come through."""
         self.experts, self.window = experts, window
         self.b, self.problem, self.shared, self.rank = b, problem, shared, rank
         self.addresses, self.shapes = maps, maps_of(problem)
@@ -48,7 +47,7 @@ class Producer:
                   for operand, first in zip(operands, lines, strict=True)]
         at = b.mov("u32", 0)
         with b.loop(problem.copied_slices, unroll=False):
-            if isinstance(self.window, Windowed):
+            if self.window is not None:
                 self.window.wait_late(at)
             full = self.cursor.wait_empty()
             b.emit("mbarrier.arrive.expect_tx.shared::cta.b64", b.sink, b.at(full),
@@ -75,17 +74,13 @@ class Producer:
 
     def _lines(self, place: Place) -> tuple[Register, ...]:
         """Where the tile's first lines of the operands lie."""
-        if isinstance(self.window, Windowed):
+        if self.window is not None:
             row, line = self.window.lines_of(place)
             return (place.m, row, place.n, line) if self.problem.in_place else (row, line)
         return place.line(self.b, place.m, self.problem.m), self._line_of_b(place)
 
     def _line_of_b(self, place: Place) -> Register:
         b, n = self.b, self.problem.n
-        if isinstance(self.window, Window):
-            step = self.window.step_of(place)
-            self.window.wait_ready(step)
-            return self.window.line_of(step, place)
         if self.experts is None:
             return place.line(b, place.n, n)
         block = b.div("u32", place.m, EXPERT_ROWS)

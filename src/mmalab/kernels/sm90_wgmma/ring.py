@@ -76,14 +76,6 @@ class Cursor:
         wait(self.b, address, self.parity)
         return address
 
-    def wait_next(self) -> None:
-        """Wait for the bytes of the stage behind this one."""
-        b, last = self.b, self.stages - 1
-        around = b.setp("eq", "u32", self.stage, last)
-        parity = b.selp("b32", b.xor("b32", self.parity, 1), self.parity, around)
-        behind = b.selp("b32", 0, b.add("u32", self.stage, 1), around)
-        wait(b, b.mad_lo("u32", behind, 8, self.barriers.base), parity)
-
     def wait_ready(self) -> None:
         """Wait for those who work on the stage's bytes."""
         wait(self.b, self.full(), self.parity, self.barriers.ready_at)
