@@ -4,7 +4,9 @@ A layout with power-of-two extents is a function of the thread number, so it can
 shifts, masks and multiplications. The shared-memory offset that each lane of ``ldmatrix.x4`` reads
 of a tile with 64-byte rows is a composition of two layouts::
 
-    >>> lanes = ldmatrix_lanes(register_origins(find(MMA), "A"), lines=128)
+    >>> from mmalab.layouts import compose
+    >>> form = isa.find("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
+    >>> lanes = ldmatrix_lanes(register_origins(form, "A"), lines=128)
     >>> print(lanes)                       # lane -> line + 128 * byte
     (8,2,2):(1,8,2048)
     >>> print(compose(Layout((128, 64), (64, 1)), lanes))

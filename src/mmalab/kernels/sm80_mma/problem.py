@@ -1,5 +1,7 @@
 """What one product is made of: sizes, instruction, tile, and the numbers that follow.
 
+    >>> from mmalab.kernels.sm80_mma.recipe import recipe
+    >>> from mmalab.kernels.sm80_mma.tile import tile
     >>> p = Problem(264, 136, 72, recipe("bf16"), tile())
     >>> p.grid, p.slices, p.last_bytes       # 2 x 3 blocks; 32 + 32 + 8 values of K
     ((2, 3, 1), 3, 16)

@@ -1,5 +1,6 @@
 """The numbers of a skinny product: what a CTA computes, copies and holds.
 
+    >>> from mmalab.kernels.sm90_wgmma.recipe import recipe
     >>> shape = Shape(16, 8192, 8192, recipe("bf16"), "bf16", split=1, stages=11, depth=2)
     >>> shape.tiles, shape.columns, shape.stage_bytes       # 128 tiles of 64 lines of B
     (128, 16, 20480)
