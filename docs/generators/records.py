@@ -44,8 +44,8 @@ def measured() -> str:
          (f"{sum(copies['differ'].values())} of {sum(copies['kernels'].values())} kernels"
           + (f" at the time; since then: {copies['since']}" if "since" in copies else "")),
          *_told("h200/tma_equality.json")),
-        (f"bytes that CTAs of clusters of {' and '.join(map(str, clusters['clusters']))} send each "
-         "other in which they differ", f"{clusters['mismatches']} of {clusters['bytes']:,}",
+        ((f"bytes that CTAs of clusters of {' and '.join(map(str, clusters['clusters']))} send "
+          "each other in which they differ"), f"{clusters['mismatches']} of {clusters['bytes']:,}",
          *_told("h200/cluster_equality.json")),
         ("BF16 `mma.sync` GEMM 1024³ emulated exactly, without and with the sanitizer, 2 cores",
          f"{plain:.2f} s, {checked:.2f} s", *_told("bench/emulate.json")),
