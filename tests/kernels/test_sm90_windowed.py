@@ -270,6 +270,13 @@ def test_lanes_that_poll_do_not_keep_copies_from_being_done():
     assert differing(kernel, args, "sm_90") == 0
 
 
+def test_waiting_for_others_costs_the_emulator_little():
+    """Flags that many CTAs poll: warps that wait do not run on while others need Python."""
+    kernel = windowed(520, 512, 100, cluster=(2, 1), sms=4, band=256)
+    run = mmalab.emulate(kernel, arguments(kernel), target="sm_90a", sanitize=False)
+    assert run.counters["instructions"] < 3e6
+
+
 def test_counters_are_zero_again():
     """One set serves launch after launch, over the same windows."""
     kernel = comes_round()
