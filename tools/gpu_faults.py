@@ -83,7 +83,7 @@ class Fault:
     @property
     def hangs(self) -> bool:
         """Whether only a watchdog ends it."""
-        return self.finds == "deadlock"
+        return not self.drivers and not self.refused
 
     @property
     def refused(self) -> bool:
@@ -136,20 +136,10 @@ FAULTS: tuple[Fault, ...] = (
           "misaligned-access", _MISALIGNED,
           entry("odd_vector", "  add.s64 %rd1, %rd0, 8;\n"
                 "  ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];\n"
-                "  st.global.u32 [%rd0], %r4;\n")),
+                "  st.global.v4.u32 [%rd0], {%r1, %r2, %r3, %r4};\n")),  # or ptxas loads one
     Fault("misaligned, shared", "st.shared.u64 at an address that ends in 4", "misaligned-access",
           _MISALIGNED, entry("odd_shared", "  mov.u32 %r1, words; add.u32 %r1, %r1, 4;\n"
                              "  st.shared.u64 [%r1], %rd0;\n", _WORDS)),
-    Fault("misaligned, bulk copy", "cp.async.bulk of 24 bytes", "illegal-value",
-          (*_STOPPED, *_MISALIGNED),
-          entry("odd_bulk", "  mov.u32 %r3, 24; mov.u32 %r1, words; mov.u32 %r2, bar;\n"
-                "  setp.ne.u32 %p0, %r0, 0; @%p0 ret;\n"
-                "  mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster;\n"
-                "  mbarrier.arrive.expect_tx.shared.b64 _, [bar], 24;\n"
-                "  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-                " [%r1], [%rd0], %r3, [%r2];\n"
-                "W: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0; @!%p1 bra W;\n",
-                _WORDS + _BARRIER)),
     Fault("trap", "trap in lane 3", "trap", _STOPPED,
           entry("trapped", "  setp.eq.u32 %p0, %r0, 3; @%p0 trap;\n")),
     Fault("instruction", "a tensor copy from column 3", "illegal-value", _STOPPED,
@@ -169,6 +159,17 @@ FAULTS: tuple[Fault, ...] = (
           entry("stuck", "  mbarrier.init.shared.b64 [bar], 1;\n"
                 "W: mbarrier.try_wait.parity.shared.b64 %p0, [bar], 0; @!%p0 bra W;\n", _BARRIER),
           given={"block": 1}),
+    # An H200 answers a size that is no multiple of 16 with no error: the barrier never completes.
+    Fault("hang, bulk copy", "cp.async.bulk of 24 bytes, which somebody waits for", "illegal-value",
+          (),
+          entry("odd_bulk", "  mov.u32 %r3, 24; mov.u32 %r1, words; mov.u32 %r2, bar;\n"
+                "  setp.ne.u32 %p0, %r0, 0; @%p0 ret;\n"
+                "  mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster;\n"
+                "  mbarrier.arrive.expect_tx.shared.b64 _, [bar], 24;\n"
+                "  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                " [%r1], [%rd0], %r3, [%r2];\n"
+                "W: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0; @!%p1 bra W;\n",
+                _WORDS + _BARRIER)),
     Fault("hang, barrier", "a warp waits at a barrier for another that the CTA does not have",
           "deadlock", (), entry("alone", "  barrier.sync 1, 64;\n")),
 )

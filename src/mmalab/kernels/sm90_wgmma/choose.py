@@ -60,7 +60,7 @@ _L2, _L2_TOGETHER, _L2_GATHERED, _L2_ALONE = 48.0, 57.0, 22.0, 98.0
 #: Bytes of a clock that DRAM gives each SM, when all ask.
 _DRAM = 19.5
 #: Clocks that a word of C takes longer at a tile's end than half a one.
-_WORDS = 0.09
+_WORDS = 0.08
 #: Clocks until the first products, and those of sums that change hands within a cluster.
 _START, _REDUCTION = 2500, 1500
 #: Rows of A up to which B's bytes are all that counts.
@@ -202,8 +202,8 @@ def _efficiency(problem: Problem) -> float:
 
 
 def _end(problem: Problem) -> float:
-    """Clocks at the end of a tile; words of C take longer to store than halves (5,169 clocks of a
-    tile of 128 x 256, not 2,254: records/h200/mma_sync_causes.json)."""
+    """Clocks at the end of a tile; words of C take longer to store than halves (4,829 clocks of a
+    tile of 128 x 256, not 2,276: records/h200/mma_sync_causes.json)."""
     plan = problem.plan
     words = _WORDS * plan.tile[0] * plan.tile[1] if problem.out_bytes == 4 else 0
     if plan.schedule == _TURNS:
