@@ -25,9 +25,7 @@ MOST = 24_000_000
 PARTS = 8
 #: Rungs that are newer than the vectors, and how the names of other such products begin.
 LATER: frozenset[str] = frozenset()
-NEW = ("mma, fed, ", "windowed", "16 tiles a CTA, bf16 to words",
-       "16 tiles a CTA, s8 to words",
-       "16 tiles a CTA, tf32 to words")
+NEW: tuple[str, ...] = ()
 
 
 PRODUCTS, FORMS = tool("gpu_equality"), tool("gpu_wgmma")
