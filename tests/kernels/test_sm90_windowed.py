@@ -253,11 +253,18 @@ def test_what_the_window_holds_is_not_copied_again():
 
 
 @pytest.mark.parametrize("k", [124, 126, 127])
-@pytest.mark.parametrize("schedule", ["lazy", "eager", 5, 11])
+@pytest.mark.parametrize("schedule", ["eager", 5, 11])
 def test_no_schedule_changes_the_result(k, schedule):
     """Copies, TMA and products may each be as late or as early as they can."""
     kernel = windowed(520, 256, k, cluster=(1, 2), sms=4, band=128, store="direct")
     assert multiplied(kernel, schedule=schedule).findings == []
+
+
+def test_nor_do_copies_that_are_as_late_as_they_can():
+    """While they are, all others poll, which takes long: of fewer tiles, in two bands."""
+    kernel = windowed(392, 128, 126, cluster=(1, 2), sms=4, band=128, store="direct")
+    assert kernel.facts["tiles"] == (4, 2)
+    assert multiplied(kernel, schedule="lazy").findings == []
 
 
 def test_lanes_that_poll_do_not_keep_copies_from_being_done():
