@@ -99,6 +99,11 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
         return run_machine(kernel, args, **launch, sanitize=False, executor=run_threaded)
     if listeners or schedule != "eager":
         return exact_run(kernel, args, **launch, listeners=listeners)
+    return _watched(kernel, args, launch)
+
+
+def _watched(kernel: Kernel | Module | str, args: Sequence[Any], launch: dict[str, Any]) -> Run:
+    """The two passes: at full speed, and the exact model for what that leaves open."""
     saved = Saved(args)
     watch = _Watch()
     first = run_machine(kernel, args, **launch, sanitize=False, executor=watch)
@@ -114,8 +119,7 @@ def emulate(kernel: Kernel | Module | str, args: Sequence[Any], *, entry: str | 
     ctas = watch.closer_look(first)
     if ctas is None:
         return exact_run(kernel, args, **launch)
-    second = exact_run(kernel, args, **launch, executor=lambda machine, steps: _Some(
-        machine, ctas, max_steps=steps, resident=resident(machine.program)).run())
+    second = _exact(kernel, args, launch, ctas)
     outputs.restore()
     return _joined(first, second, ctas)
 
@@ -193,10 +197,16 @@ def _clean(kernel: Kernel | Module | str, args: Sequence[Any], launch: dict[str,
            ctas: Sequence[int]) -> bool:
     """Whether the exact model finds nothing in these CTAs, whatever values are stored."""
     models: list[HappensBefore] = []
-    run = exact_run(kernel, args, **launch, models=models, executor=lambda machine, steps: _Some(
-        machine, ctas, max_steps=steps, resident=resident(machine.program)).run())
+    run = _exact(kernel, args, launch, ctas, models)
     return not run.findings and run.deadlock is None and not any(
         model.excused for model in models)
+
+
+def _exact(kernel: Kernel | Module | str, args: Sequence[Any], launch: dict[str, Any],
+           ctas: Sequence[int], models: list[HappensBefore] | None = None) -> Run:
+    """The exact model in these CTAs alone; it is told to `models`."""
+    return exact_run(kernel, args, **launch, models=models, executor=lambda machine, steps: _Some(
+        machine, ctas, max_steps=steps, resident=resident(machine.program)).run())
 
 
 class _Some(Interpreter):

@@ -318,9 +318,9 @@ class ThreadedScheduler(Interpreter):
         """
         machine = self.machine
         self._unpark(only_if_moved=True)
-        moved = machine.engine.drain_each() or machine.version != self._seen_version
-        # a barrier of which compiled code holds some warps and the machine the others
-        moved = moved or self._hand_over()
+        # The last: a barrier of which compiled code holds some warps and the machine the others.
+        moved = (machine.engine.drain_each() or machine.version != self._seen_version
+                 or self._hand_over())
         self._seen_version = machine.version
         self._calm = 0 if moved else self._calm + 1
         # Where nothing moves the machine looks at the waits: it parks, and finds deadlocks.

@@ -182,23 +182,17 @@ def _dealt(problem: Problem, box_lines: int) -> MapShape:
 def prepare(problem: Problem, args: Sequence[Any]) -> list[Any]:
     """From [a, b, ..., c] to the entry's parameters."""
     maps = maps_of(problem)
-    if problem.padded:
-        rows = [np.zeros((lines, problem.row_pitch // problem.recipe.bytes),
-                         formats.dtype_of(problem.recipe.dtype)) for lines in problem.lines]
-        c = maps["c"].over(args[-1]) if "c" in maps else args[-1]
-        return [maps["a"].over(rows[0]), maps["b"].over(rows[1]), c, *args[:2], *rows,
-                np.zeros(1, np.uint32)]
-    if problem.windowed:
-        windows = [np.zeros((lines, problem.row_pitch // problem.recipe.bytes),
-                            formats.dtype_of(problem.recipe.dtype))
-                   for lines in (problem.a_lines, problem.b_lines)]
-        c = maps["c"].over(args[-1]) if "c" in maps else args[-1]
-        read = [maps[name].over(array)
-                for name, array in zip("ab", args if problem.in_place else windows, strict=False)]
-        others = [maps[f"{name}_others"].over(array)
-                  for name, array in zip("ab", windows, strict=True) if problem.in_place]
-        return [*read, c, *others, *args[:2], *windows,
-                np.zeros(2 + 2 * problem.window_steps, np.uint32)]
+    if problem.copies:
+        copies = [np.zeros((lines, problem.row_pitch // problem.recipe.bytes),
+                           formats.dtype_of(problem.recipe.dtype))
+                  for lines in (problem.a_lines, problem.b_lines)]
+        read = args[:2] if problem.in_place else copies
+        others = ("a_others", "b_others") if problem.in_place else ()
+        counters = 2 + 2 * problem.window_steps if problem.windowed else 1
+        return [*(maps[name].over(array) for name, array in zip("ab", read, strict=True)),
+                maps["c"].over(args[-1]) if "c" in maps else args[-1],
+                *(maps[name].over(array) for name, array in zip(others, copies, strict=False)),
+                *args[:2], *copies, np.zeros(counters, np.uint32)]
     made = [maps[param.name].over(value) if param.name in maps else value
             for param, value in zip(problem.params, args, strict=True)]
     return made + [value for value, left in zip(args[:2], problem.left_over, strict=True) if left]

@@ -18,14 +18,22 @@ What lies behind a row's values in its copy is never read: the tensor maps end t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.ptx.builder import KernelBuilder
 from mmalab.ptx.nodes import Register
 
-__all__ = ["CHUNK", "Padding"]
+__all__ = ["CHUNK", "Padding", "join"]
 
 #: Bytes that a thread writes at once, and how many such it has under way.
 CHUNK, _UNDER_WAY = 16, 4
+
+
+def join(b: KernelBuilder, words: Sequence[Register], halves: Sequence[Register]) -> None:
+    """Two halves to a word, as many words as there are halves for."""
+    for word, low, high in zip(words, halves[::2], halves[1::2], strict=False):
+        b.emit("mov.b32", word, [low, high])
 
 
 class Padding:
@@ -76,8 +84,7 @@ class Padding:
         if unit > 2:
             return pieces
         words = b.regs("b32", CHUNK // 4)
-        for word, low, high in zip(words, pieces[::2], pieces[1::2], strict=True):
-            b.emit("mov.b32", word, [low, high])
+        join(b, words, pieces)
         return words
 
     def _meet(self) -> None:

@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mmalab.kernels.sm90_wgmma.padding import CHUNK
+from mmalab.kernels.sm90_wgmma.padding import CHUNK, join
 from mmalab.kernels.sm90_wgmma.plan import SLICE
 from mmalab.kernels.sm90_wgmma.problem import Problem
 from mmalab.ptx.builder import KernelBuilder
@@ -188,8 +188,7 @@ class Spans:
         halves = [b.ld("global.nc.b16", b.at(place, at)) for at in range(0, tail, 2)]
         if len(halves) % 2:
             halves.append(b.mov("b16", 0))
-        for word, low, high in zip(words, halves[::2], halves[1::2], strict=False):
-            b.emit("mov.b32", word, [low, high])
+        join(b, words, halves)
 
     # --- writing ----------------------------------------------------------------------------------
 

@@ -153,6 +153,11 @@ class Windowed:
         b.emit("ld.acquire.gpu.global.u32", seen, b.at(counter))
         b.branch(again, b.setp("ne", "u32", seen, count))
 
+    def _wait_copied(self, counter: Register, count: Register | int) -> None:
+        """The same, for copies that TMA reads then."""
+        self._wait(counter, count)
+        self.b.emit("fence.proxy.async.global")
+
     def _count(self, counter: Register, much: int = 1) -> None:
         self.b.emit("red.release.gpu.global.add.u32", self.b.at(counter), much)
 
@@ -168,8 +173,7 @@ class Windowed:
             self.ready = counter
             counter = b.selp("b64", self._early(), counter, self.halves)
             count = b.selp("b32", self.problem.grid[0], count, self.halves)
-        self._wait(counter, count)
-        b.emit("fence.proxy.async.global")
+        self._wait_copied(counter, count)
         return self._row(place.m), self._line(place.n)
 
     def wait_late(self, at: Register) -> None:
@@ -180,8 +184,7 @@ class Windowed:
             return
         begins = slices * self.problem.values
         with b.when(b.setp("eq.and", "u32", at, begins, self.halves)):
-            self._wait(self.ready, self.shares)
-            b.emit("fence.proxy.async.global")
+            self._wait_copied(self.ready, self.shares)
 
     def tell_done(self, place: Place) -> None:
         """A tile's slices have all been read (one thread of those that have waited for them)."""
